@@ -363,7 +363,7 @@ var places = map[string]struct {
 	"server/hosts/relay": {
 		why: "Addresses of servers are those that servers put into the store of all: addressOf takes https alone, the TLS " +
 			"configuration verifies them, and no redirect is followed.",
-		sites: []string{"client in Relay.sessionsOf ×2", "dial in Relay.ask"},
+		sites: []string{"client in Relay.get ×2", "dial in Relay.ask"},
 	},
 	"server/kubectl": {
 		why: "People write a line, which the process gets by its standard input; the program is the server's own, with constant " +

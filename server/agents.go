@@ -1,4 +1,4 @@
-// The agents in clusters, kept by the leader: which changes concern them, and what goes when a cluster leaves.
+// The agents in clusters, kept by the leader, and what goes when a cluster leaves.
 
 package server
 
@@ -12,11 +12,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-project/drover/server/clusteragents"
+	"github.com/drover-project/drover/server/controllers/rights"
 	"github.com/drover-project/drover/server/downstream/accounts"
-	"github.com/drover-project/drover/server/downstream/rights"
 	"github.com/drover-project/drover/server/nodeagents"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/store"
 )
 
 // tunnelAgents makes what lets the agents of Docker hosts and of clusters in, which come to the same address.
@@ -41,12 +40,4 @@ func (s *Server) agentsInClusters(p *parts) {
 		return err
 	}
 	p.deployed = clusteragents.NewKeeper(p.inClusters, p.clusters.Client, p.clusters.CA, clear)
-	p.clusters.OnChange(func(key records.ClusterKey) {
-		if p.clusters.API(key).Reachable {
-			p.deployed.Look()
-		}
-	})
-	// Observed for as long as the store is open.
-	s.state.Settings.Observe(func(store.Event[records.Setting]) { p.deployed.Look() })
-	s.state.RegistrationTokens.Observe(func(store.Event[records.RegistrationToken]) { p.deployed.Look() })
 }

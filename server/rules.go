@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/downstream/authtokens"
+	"github.com/drover-project/drover/server/controllers/authtokens"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
@@ -24,15 +24,26 @@ type rules struct {
 
 func (s *Server) rules() rules { return rules{s.state, s.auth, s.Now} }
 
-// clusters are the clusters that stay, with their management IDs.
-func (r rules) clusters() map[records.ClusterKey]string {
-	all := map[records.ClusterKey]string{}
+// staying are the clusters that stay.
+func (r rules) staying() (all []records.ClusterKey) {
 	for _, d := range r.state.Clusters.List() {
 		if d.Value.Deleting.IsZero() {
-			all[records.ClusterKey(d.Key)] = d.Value.ID
+			all = append(all, records.ClusterKey(d.Key))
 		}
 	}
 	return all
+}
+
+// cluster is the management ID of a cluster that stays.
+func (r rules) cluster(key records.ClusterKey) (id string, ok bool) {
+	d, ok := r.state.Clusters.Get(string(key))
+	return d.Value.ID, ok && d.Value.Deleting.IsZero()
+}
+
+// endpoint is a cluster that stays, with whether it has an authorized endpoint.
+func (r rules) endpoint(key records.ClusterKey) (authtokens.Cluster, bool) {
+	d, ok := r.state.Clusters.Get(string(key))
+	return authtokens.Cluster{ID: d.Value.ID, Endpoint: d.Value.Spec.AuthEndpoint().Enabled}, ok && d.Value.Deleting.IsZero()
 }
 
 // bindingsIn are those of a cluster and its projects, and those of the server.
@@ -92,15 +103,4 @@ func (r rules) enabledUser(principal string) (id string, ok bool) {
 func (r rules) uses(userID, clusterID string) bool {
 	d, ok := r.state.Users.Get(userID)
 	return ok && !d.Value.Disabled && auth.May(r.auth.IdentityOf(d.Value, records.Token{}), auth.Proxy, auth.OfCluster(clusterID))
-}
-
-// endpoints are the clusters that stay, with whether each has an authorized endpoint.
-func (r rules) endpoints() map[records.ClusterKey]authtokens.Cluster {
-	all := map[records.ClusterKey]authtokens.Cluster{}
-	for _, d := range r.state.Clusters.List() {
-		if d.Value.Deleting.IsZero() {
-			all[records.ClusterKey(d.Key)] = endpoint(d.Value)
-		}
-	}
-	return all
 }

@@ -225,7 +225,7 @@ func (s *Server) serve(parent context.Context) error {
 			}
 		})
 	}
-	run("run the cluster controller", p.control.Run)
+	run("run the workers", p.workers.Run)
 	run("watch the clusters' nodes", p.clusters.Run)
 	run("publish to other servers which hosts are connected", p.hosts.Run)
 	run("end machines' old tokens", p.register.Run)

@@ -10,25 +10,25 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/snapshots/inbucket"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/api"
+	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/assets"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/certificates"
 	"github.com/drover-project/drover/server/clusteragents"
 	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/controllers/authtokens"
+	"github.com/drover-project/drover/server/controllers/rights"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
-	"github.com/drover-project/drover/server/downstream/authtokens"
-	"github.com/drover-project/drover/server/downstream/rights"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
@@ -39,6 +39,7 @@ import (
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/rehearsals"
@@ -73,6 +74,7 @@ type parts struct {
 	people       *people.People
 	directories  *desk.Desk
 	control      *clusters.Controller
+	workers      *reconcile.Runtime
 	api          *api.API
 	handler      http.Handler
 }
@@ -126,15 +128,16 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		return err
 	}
 	measures := metrics.New(metrics.Options{
-		Tunnels: p.hosts, State: s.state, Queued: func() int { return p.control.Queued() }, Backups: p.backups.Status, Rights: p.rights.Kept, Audit: p.audit.Totals, Now: s.Now,
+		Tunnels: p.hosts, State: s.state, Workers: func() []reconcile.Status { return p.workers.Status() }, Backups: p.backups.Status, Rights: p.rights.Kept, Audit: p.audit.Totals, Now: s.Now,
 	})
 	p.control = clusters.New(clusters.Options{
-		State: s.state, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, Identity: identity(),
+		State: s.state, Versions: p.versions.Data, RKE1Versions: p.rke.Versions,
 		InstallerImage: image, DefaultRegistry: registry,
 		Watching: p.hosts.Watching, Tunnel: p.hosts.Tunnel, API: p.clusters.API,
-		Work: p.nodes.Work, Order: p.nodes.Want, Perform: p.perform, Record: p.events.Keep, Observe: measures.Observer(), Logger: s.Logger, Now: s.Now,
+		Work: p.nodes.Work, Order: p.nodes.Want, Observe: measures.Observer(), Logger: s.Logger, Now: s.Now,
 	})
 	p.notice()
+	p.workers = reconcile.New(reconcile.Options{Store: s.state.Store, Identity: identity(), Logger: s.Logger, Now: s.Now}, s.list(p)...)
 	applier := &clusters.Applier{
 		State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview,
 		DefaultRegistry: registry, Now: s.Now,
@@ -154,7 +157,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: proxy, AskCluster: proxy.Ask, Client: p.clusters.Client, ClusterAPI: p.clusters.API, ClusterCA: p.clusters.CA, TokenArrived: p.tokenArrived,
 		Agents: p.forAgents(), Metrics: measures.Handler(), Events: p.events, RKE: p.rke, RKE1Versions: p.rke.Versions, Backups: p.backups, Audit: p.audit, People: p.people, Directories: p.directories,
-		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Presence: p.hosts.Presence(), Leader: func() string { return s.state.Store.Leader(clusters.Leadership) }, Now: s.Now, Logger: s.Logger,
+		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, Servers: native.Servers{State: s.state, OpenTunnels: p.hosts.OpenTunnels, Workers: p.hosts.Workers}, Presence: p.hosts.Presence(), Leader: func() string { return s.state.Store.Leader(reconcile.Leadership) }, Now: s.Now, Logger: s.Logger,
 	})
 	if err != nil {
 		return err
@@ -226,24 +229,28 @@ func (s *Server) engine(ctx context.Context, p *parts) (*rke.Runner, error) {
 	}), nil
 }
 
-// perform does on the leader what takes long: work on nodes, runs of RKE1's engine, rehearsals that are due, and backups.
-func (p *parts) perform(ctx context.Context) (wait func()) {
-	nodes, engine, mirror, requests, certificates, rehearsals := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx), p.requests.Start(ctx), p.certificates.Start(ctx), p.rehearsals.Start(ctx)
-	people, tokens, deployed, directories := p.rights.Start(ctx), p.tokens.Start(ctx), p.deployed.Start(ctx), p.directories.Start(ctx)
-	var backups sync.WaitGroup
-	backups.Go(func() { p.backups.Run(ctx) })
-	return func() {
-		nodes()
-		people()
-		tokens()
-		deployed()
-		directories()
-		engine()
-		mirror()
-		certificates()
-		requests()
-		rehearsals()
-		backups.Wait()
+// list is all workers, in the order in which they begin: what performs orders and writes events down is there before the first
+// decision, and until the last one is through.
+func (s *Server) list(p *parts) []reconcile.Worker {
+	reached := &reconcile.Signal{Of: "clusters' APIs"}
+	p.clusters.OnReach(func(key records.ClusterKey) {
+		p.tokens.CameBack(key)
+		reached.Add(string(key))
+	})
+	return []reconcile.Worker{
+		p.nodes.Worker(),
+		p.events.Worker(),
+		p.rke.Worker(),
+		p.mirror.Worker(),
+		p.requests.Worker(),
+		p.certificates.Worker(),
+		p.rehearsals.Worker(),
+		p.rights.Worker(append(rights.Watches(s.state), reached.Watch())...),
+		p.tokens.Worker(append(authtokens.Watches(s.state), reached.Watch())...),
+		p.deployed.Worker(reached.Watch()),
+		p.directories.Worker(),
+		p.backups.Worker(),
+		p.control.Worker(),
 	}
 }
 
@@ -280,6 +287,7 @@ func (s *Server) reach(ctx context.Context, p *parts) (*hosts.Hosts, error) {
 		State: s.state, Machine: p.register.MachineByToken, Until: s.until, Watches: p.plans,
 		Self:  records.Replica{ID: random.ID(8), URL: s.names.url(s.PeerURL), Version: drover.Version, Started: s.Now().UTC(), Identity: identity()},
 		Alone: len(s.Store.Endpoints) == 0, Secret: secret, TLS: trust,
+		Workers:  func() []reconcile.Status { return p.workers.Status() }, // made later, before anything is served
 		Messages: s.Environ != nil && s.Environ("CATTLE_TUNNEL_DATA_DEBUG") == "true", Logger: s.Logger, Now: s.Now,
 	}), nil
 }

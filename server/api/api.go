@@ -57,7 +57,6 @@ import (
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts/presence"
-	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/people"
@@ -126,8 +125,8 @@ type Options struct {
 	ClusterAPI func(records.ClusterKey) observed.API
 	// Dial opens a connection on a machine's host, by the subject of its tunnel; nil answers 503.
 	Dial func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
-	// OpenTunnels are the open tunnels of all servers; nil is none.
-	OpenTunnels func(context.Context) []relay.Held
+	// Servers is what all servers say of themselves.
+	Servers native.Servers
 	// Presence is which servers there are, and who is connected to which; nil knows of none.
 	Presence *presence.Presence
 	// Leader is the identity of the server that leads the others; nil knows none.
@@ -202,9 +201,10 @@ func New(o Options) (*API, error) {
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
 			MachineCounts: o.machineCounts, MachineCount: o.machineCount, Others: o.typesOfV1(persons.People), Changes: a.feed,
 		}),
+		servers: &o.Servers,
 		own: &native.API{
 			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
-			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, Presence: o.Presence, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
+			AskAgent: o.AskAgent, DialOnHost: o.Dial, Presence: o.Presence, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
 		},
 	}
 	if o.DayTwo == nil {

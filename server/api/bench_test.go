@@ -28,6 +28,7 @@ import (
 
 	"github.com/drover-project/drover/rke1/adopt"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
+	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
@@ -49,6 +50,7 @@ import (
 	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/quotas"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/rehearsals"
@@ -109,6 +111,7 @@ type bench struct {
 	dial     func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	askFor   func(ctx context.Context, subject records.Subject, path string, header http.Header) (*http.Response, error)
 	tunnels  func(context.Context) []relay.Held
+	workers  []relay.Said[[]reconcile.Status]
 
 	// versionStatus is where the version data are from.
 	versionStatus versions.Status
@@ -270,11 +273,15 @@ func (b *bench) wire(o benchOptions) {
 			}
 			return b.versionStatus
 		},
-		OpenTunnels: func(ctx context.Context) []relay.Held {
-			if b.tunnels == nil {
-				return nil
-			}
-			return b.tunnels(ctx)
+		Servers: native.Servers{
+			State:   b.st,
+			Workers: func(context.Context) []relay.Said[[]reconcile.Status] { return b.workers },
+			OpenTunnels: func(ctx context.Context) []relay.Held {
+				if b.tunnels == nil {
+					return nil
+				}
+				return b.tunnels(ctx)
+			},
 		},
 		AskAgent: func(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
 			if b.askAgent == nil {

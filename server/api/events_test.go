@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
 )
@@ -133,7 +135,7 @@ func TestFollowEvents(t *testing.T) {
 	expect("harbour custom-000000000001 →Registering")
 	// Written down meanwhile: nothing comes twice.
 	kept, stop := context.WithCancel(ctx)
-	wait := b.events.Keep(kept)
+	_, wait := reconcile.Begin(kept, b.events.Worker(), slog.New(slog.DiscardHandler))
 	stop()
 	wait()
 	if len(b.st.Events.List()) != 1 {

@@ -21,6 +21,7 @@ import (
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/versions"
@@ -129,8 +130,11 @@ func evil(b *bench, text string) {
 	}
 	b.tunnels = func(context.Context) []relay.Held {
 		said := tunnel.SessionInfo{Subject: "c-docky:m-0000000000dd", Kind: text, Protocol: text, Remote: text}
-		return []relay.Held{{Server: text, Sessions: []tunnel.SessionInfo{said}}, {Server: "other" + text, Fault: text}}
+		return []relay.Held{{Server: text, Value: []tunnel.SessionInfo{said}}, {Server: "other" + text, Fault: text}}
 	}
+	b.workers = []relay.Said[[]reconcile.Status]{{Server: text, Value: []reconcile.Status{{
+		Name: text, Title: text, Running: true, Waits: []reconcile.KeyWait{{Key: text, Wait: reconcile.Wait{Object: text, Cause: text}}}, Faults: []reconcile.Fault{{Key: text, Error: text}},
+	}}}}
 	b.versionStatus = versions.Status{Location: text, Date: text, Fault: text}
 	b.askAgent = func(context.Context, records.Subject, string) (*http.Response, error) {
 		body := fmt.Sprintf(`{"data":[{"id":%[1]s,"name":%[1]s,"image":%[1]s,"state":%[1]s,"status":%[1]s}]}`, quoted)

@@ -156,6 +156,7 @@ func serverDescriptions(page []parameter) map[string]description {
 		"/v1-drover/tokens/{name}": {summary: "End a token of the caller, or of anybody, for administrators"},
 		"/v1-drover/whoami":        {summary: "The caller, their token and their roles", answer: views.WhoAmI{}},
 		"/v1-drover/tunnels":       {summary: "List the open tunnels of all servers", answer: views.Tunnels{}},
+		"/v1-drover/workers":       {summary: "List the workers of all servers: what runs where, what waits and since when, what failed last and why", answer: views.Workers{}},
 		"/v1-drover/backup": {
 			summary: "A backup of the server without its keys, made as it is sent; one whose last entry is not SHA256SUMS is cut off. 409 with an external etcd", stream: "application/x-tar",
 		},

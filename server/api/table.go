@@ -37,6 +37,7 @@ type handlers struct {
 	v3       *management.API
 	v1       *steve.API
 	own      *native.API
+	servers  *native.Servers
 	fleet    native.FleetAPI
 	desk     native.HandoverAPI
 	upgrades native.UpgradeAPI
@@ -131,6 +132,7 @@ func table(h handlers) []route.Row {
 		// What servers ask of each other.
 		{"*", "/v1-drover/relay", route.Own(replicaSecret), agents},
 		{"GET", "/v1-drover/relay/sessions", route.Own(replicaSecret), agents},
+		{"GET", "/v1-drover/relay/workers", route.Own(replicaSecret), agents},
 
 		// Logging in and out.
 		{"GET", "/v3-public", open(), public.Root},
@@ -274,7 +276,8 @@ func table(h handlers) []route.Row {
 		row{"DELETE", "/v1-drover/tokens/{name}", object(auth.Action("revoke"), auth.Token), h.people.RevokeToken},
 		row{"GET", "/v1-drover/versions", login(), own.ListVersions},
 		row{"GET", "/v1-drover/versions/{version}", login(), own.GetVersion},
-		row{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), own.ListTunnels},
+		row{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), h.servers.ListTunnels},
+		row{"GET", "/v1-drover/workers", may(auth.ListAll, auth.Tunnel), h.servers.ListWorkers},
 		row{"GET", "/v1-drover/backup", may(auth.Create, auth.Backup).Opens(), h.rescue.Make},
 		row{"GET", "/v1-drover/audit", may(auth.ListAll, auth.Audit), h.trail.List},
 		row{"GET", "/v1-drover/backups", may(auth.ListAll, auth.Backup), h.rescue.Status},

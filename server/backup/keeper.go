@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/drover-project/drover/server/reconcile"
 )
 
 // Schedule is what a server is to do by itself.
@@ -99,26 +101,28 @@ type Keeper struct {
 // retry is how soon a backup that failed is tried again, at most.
 const retry = 5 * time.Minute
 
-// Run makes backups until ctx ends. What the directory holds says when the last one was made, so
+// Worker makes backups. What the directory holds says when the last one was made, so
 // that neither a restart of the server nor another leader makes one too early or too late.
-func (k *Keeper) Run(ctx context.Context) {
+func (k *Keeper) Worker() reconcile.Worker {
+	return reconcile.Worker{Name: "backups", Title: "makes scheduled backups of this server", Reconcile: k.reconcile}
+}
+
+func (k *Keeper) reconcile(ctx context.Context, _ string) (reconcile.Result, error) {
 	if k.Dir == "" {
-		return
+		return reconcile.Result{Gone: true}, nil
 	}
-	for ctx.Err() == nil {
-		next := k.next()
-		k.mu.Lock()
-		k.status.Next = next
-		k.mu.Unlock()
-		wait := time.NewTimer(next.Sub(k.Server.Now()))
-		select {
-		case <-ctx.Done():
-			wait.Stop()
-			return
-		case <-wait.C:
-		}
+	if !k.next().After(k.Server.Now()) {
 		k.once(ctx)
 	}
+	next := k.next()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.status.Next = next
+	r := reconcile.Result{After: max(next.Sub(k.Server.Now()), time.Millisecond)}
+	if k.status.Failure != "" {
+		r.Wait = &reconcile.Wait{Object: "backups in " + k.Dir, Cause: k.status.Failure}
+	}
+	return r, nil
 }
 
 // next is when the next backup is due.

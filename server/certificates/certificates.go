@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/planner/render"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -50,48 +51,37 @@ type Reader struct {
 	Logger *slog.Logger
 }
 
-// Start asks all hosts again and again until ctx ends, and those of a cluster at once when its certificates were rotated.
-// wait returns when nothing is done any more.
-func (r *Reader) Start(ctx context.Context) (wait func()) {
-	hurry := make(chan records.ClusterKey, 16)
-	stop := r.State.Operations.Observe(func(e store.Event[operations.Operation]) {
-		if e.Type == store.Put && (e.Value.Kind == ops.KindCertificates || e.Value.Kind == ops.KindCA) && e.Value.State.Ended() {
-			select {
-			case hurry <- records.ClusterKey(e.Value.Subject):
-			default: // its turn comes
+// Worker asks the hosts of each cluster again and again, and at once when its certificates were rotated.
+func (r *Reader) Worker() reconcile.Worker {
+	return reconcile.Worker{
+		Name: "certificates", Title: "asks hosts when their certificates end", First: first, Resync: every, AtOnce: 1,
+		Keys: func() (all []string) {
+			for _, d := range r.State.Clusters.List() {
+				all = append(all, d.Key)
 			}
-		}
-	})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		timer := time.NewTimer(first)
-		defer timer.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case key := <-hurry:
-				r.Read(ctx, key)
-			case <-timer.C:
-				for _, d := range r.State.Clusters.List() {
-					r.Read(ctx, records.ClusterKey(d.Key))
-				}
-				timer.Reset(every)
+			return all
+		},
+		Watches: []reconcile.Watch{reconcile.Documents(r.State.Operations, func(e store.Event[operations.Operation], q reconcile.Queue) {
+			if e.Type == store.Put && (e.Value.Kind == ops.KindCertificates || e.Value.Kind == ops.KindCA) && e.Value.State.Ended() {
+				q.Add(e.Value.Subject)
 			}
-		}
-	}()
-	return func() {
-		stop()
-		<-done
+		}), reconcile.Documents(r.State.Clusters, func(e store.Event[records.Cluster], q reconcile.Queue) {
+			if e.Type == store.Put && e.Old == nil {
+				q.Add(e.Key)
+			}
+		})},
+		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
+			return reconcile.Result{Gone: !r.Read(ctx, records.ClusterKey(key))}, nil
+		},
 	}
 }
 
-// Read asks the hosts of a cluster. One that does not answer keeps what is known of it.
-func (r *Reader) Read(ctx context.Context, key records.ClusterKey) {
+// Read asks the hosts of a cluster; there is false when the cluster has none that can be asked. What is known of a host that does not
+// answer stays.
+func (r *Reader) Read(ctx context.Context, key records.ClusterKey) (there bool) {
 	cluster, ok := r.State.Clusters.Get(string(key))
 	if !ok || cluster.Value.Spec.Docker() {
-		return
+		return false
 	}
 	dir := render.DataDir(cluster.Value)
 	turns := make(chan struct{}, atOnce)
@@ -109,6 +99,7 @@ func (r *Reader) Read(ctx context.Context, key records.ClusterKey) {
 		})
 	}
 	all.Wait()
+	return true
 }
 
 // machine asks one host, and keeps what it says.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/drover-project/drover/server/clusteragents/manifest"
 	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/store"
@@ -57,9 +58,7 @@ type Keeper struct {
 	Clear func(ctx context.Context, key records.ClusterKey, client kubernetes.Interface) error
 
 	mu   sync.Mutex
-	busy map[records.ClusterKey]bool
 	done map[records.ClusterKey]kept
-	wake chan struct{}
 }
 
 // kept is what was deployed last, and when.
@@ -68,86 +67,55 @@ type kept struct {
 	at    time.Time
 }
 
-// NewKeeper makes a Keeper; nothing happens before Start.
+// NewKeeper makes a Keeper; nothing happens before its worker runs.
 func NewKeeper(agents *Agents, client func(records.ClusterKey) (kubernetes.Interface, error), authority func(records.ClusterKey) []byte, clear func(context.Context, records.ClusterKey, kubernetes.Interface) error) *Keeper {
 	return &Keeper{
-		Agents: agents, Client: client, Authority: authority, Clear: clear,
-		busy: map[records.ClusterKey]bool{}, done: map[records.ClusterKey]kept{}, wake: make(chan struct{}, 1),
+		Agents: agents, Client: client, Authority: authority, Clear: clear, done: map[records.ClusterKey]kept{},
 	}
 }
 
-// Look has all clusters looked at soon.
-func (k *Keeper) Look() {
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Start keeps the agents until ctx ends; wait is for after that.
-func (k *Keeper) Start(ctx context.Context) (wait func()) {
-	var running sync.WaitGroup
-	stop := k.Agents.State.Clusters.Observe(func(e store.Event[records.Cluster]) {
-		if e.Type == store.Deleted || e.Old == nil || e.Old.Deleting.IsZero() != e.Value.Deleting.IsZero() || e.Old.Status.Initialized != e.Value.Status.Initialized {
-			k.Look()
-		}
-	})
-	running.Go(func() {
-		tick := time.NewTicker(lookEvery)
-		defer tick.Stop()
-		for {
-			k.all(ctx, &running)
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			case <-k.wake:
+// watches are what the agents in clusters depend on: keys are those of clusters.
+func (k *Keeper) watches() []reconcile.Watch {
+	s := k.Agents.State
+	return []reconcile.Watch{
+		reconcile.Documents(s.Clusters, func(e store.Event[records.Cluster], q reconcile.Queue) {
+			if e.Type == store.Deleted || e.Old == nil || e.Old.Deleting.IsZero() != e.Value.Deleting.IsZero() || e.Old.Status.Initialized != e.Value.Status.Initialized {
+				q.Add(e.Key)
 			}
-		}
-	})
-	return func() {
-		stop()
-		running.Wait()
+		}),
+		reconcile.Documents(s.Settings, func(_ store.Event[records.Setting], q reconcile.Queue) { q.AddAll() }),
+		reconcile.Documents(s.RegistrationTokens, func(_ store.Event[records.RegistrationToken], q reconcile.Queue) { q.AddAll() }),
 	}
 }
 
-// all begins with what is due, each cluster by itself: one that hangs holds no other.
-func (k *Keeper) all(ctx context.Context, running *sync.WaitGroup) {
-	for _, d := range k.Agents.State.Clusters.List() {
-		work := k.due(d.Value)
-		if work == nil || ctx.Err() != nil {
-			continue
-		}
-		key := records.ClusterKey(d.Key)
-		client, err := k.Client(key)
-		if err != nil || !k.begin(key) {
-			continue
-		}
-		running.Go(func() {
-			defer k.end(key)
-			ctx, cancel := context.WithTimeout(ctx, lookLimit)
-			defer cancel()
-			if err := work(ctx, d.Value, client); err != nil && ctx.Err() == nil {
-				k.Agents.Logger.Warn("the agent of a cluster is not kept as it should be; trying again", "cluster", key, "error", err)
+// Worker keeps the agent of each cluster. A cluster that hangs holds no other one.
+func (k *Keeper) Worker(watches ...reconcile.Watch) reconcile.Worker {
+	return reconcile.Worker{
+		Name: "cluster-agents", Title: "keeps the agents in clusters as the server wants them", Resync: lookEvery, Limit: lookLimit,
+		Watches: append(k.watches(), watches...), Reconcile: k.reconcile,
+		Keys: func() (all []string) {
+			for _, d := range k.Agents.State.Clusters.List() {
+				all = append(all, d.Key)
 			}
-		})
+			return all
+		},
 	}
 }
 
-func (k *Keeper) begin(key records.ClusterKey) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.busy[key] {
-		return false
+func (k *Keeper) reconcile(ctx context.Context, name string) (reconcile.Result, error) {
+	d, ok := k.Agents.State.Clusters.Get(name)
+	if !ok {
+		return reconcile.Result{Gone: true}, nil
 	}
-	k.busy[key] = true
-	return true
-}
-
-func (k *Keeper) end(key records.ClusterKey) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.busy, key)
+	work := k.due(d.Value)
+	if work == nil {
+		return reconcile.Result{}, nil
+	}
+	client, err := k.Client(records.ClusterKey(name))
+	if err != nil {
+		return reconcile.Result{After: lookEvery, Wait: &reconcile.Wait{Object: "the agent in cluster " + name, Cause: err.Error()}}, nil
+	}
+	return reconcile.Result{}, work(ctx, d.Value, client)
 }
 
 // due is what is to be done in a cluster; nil for nothing.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -245,8 +247,8 @@ func TestAnImportedClusterIsLeftClean(t *testing.T) {
 	}
 }
 
-// TestOneThingAtATime is done in a cluster, however often it is looked at, and the next one when it is done.
-func TestOneThingAtATime(t *testing.T) {
+// TestWhatIsDoneStays done, however often the cluster is looked at, until it is time to put back what was changed there.
+func TestWhatIsDoneStays(t *testing.T) {
 	b := newBed(t)
 	b.token("c-abcde")
 	api := newAPI(t)
@@ -254,13 +256,12 @@ func TestOneThingAtATime(t *testing.T) {
 	if _, err := b.state.ClusterAgents.Create(t.Context(), office, records.ClusterAgent{Address: "10.43.0.1:443", Token: "t", CA: api.ca}); err != nil {
 		t.Fatal(err)
 	}
-	var running sync.WaitGroup
 	look := func() {
-		api.mu.Lock() // the cluster answers when it was looked at twice
-		k.all(t.Context(), &running)
-		k.all(t.Context(), &running)
-		api.mu.Unlock()
-		running.Wait()
+		for range 2 {
+			if _, err := k.reconcile(t.Context(), office); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	look()
 	once := len(api.done())
@@ -285,7 +286,7 @@ func TestTheLeaderWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	wait := k.Start(ctx)
+	_, wait := reconcile.Begin(ctx, k.Worker(), slog.New(slog.DiscardHandler))
 	for limit := time.Now().Add(time.Minute); len(api.done()) < 10; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("done: %v", api.done())

@@ -15,6 +15,8 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/reconcile"
+	"github.com/drover-project/drover/server/reconcile/reconciletest"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -28,6 +30,7 @@ type bed struct {
 	state   *state.State
 	control *Controller
 	applier *Applier
+	workers *reconcile.Runtime // once it runs
 	stop    func()
 
 	mu   sync.Mutex
@@ -55,7 +58,7 @@ func newBed(t *testing.T) *bed {
 		t.Fatal(err)
 	}
 	b.control = New(Options{
-		State: st, Versions: func() *versions.Data { return known }, Identity: "test", InstallerImage: func() string { return "" },
+		State: st, Versions: func() *versions.Data { return known }, InstallerImage: func() string { return "" },
 		Watching: func(string) (time.Time, bool) { b.mu.Lock(); defer b.mu.Unlock(); return b.now, b.here },
 		API:      func(records.ClusterKey) observed.API { b.mu.Lock(); defer b.mu.Unlock(); return b.api },
 		Logger:   slog.New(slog.DiscardHandler), Now: b.clock,
@@ -70,9 +73,10 @@ func (b *bed) clock() time.Time { b.mu.Lock(); defer b.mu.Unlock(); return b.now
 func (b *bed) run() {
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})
+	b.workers = reconcile.New(reconcile.Options{Store: b.state.Store, Identity: "test", Logger: slog.New(slog.DiscardHandler), Now: time.Now}, b.control.Worker())
 	go func() {
 		defer close(done)
-		if err := b.control.Run(ctx); err != nil {
+		if err := b.workers.Run(ctx); err != nil {
 			b.Error(err)
 		}
 	}()
@@ -437,16 +441,8 @@ func TestOwnStatusesDoNotWakeTheController(t *testing.T) {
 	b := newBed(t)
 	b.apply(harbour)
 	b.register()
-	defer b.control.observe()()
-	woken := func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		key, ok := b.control.queue.Take(ctx)
-		if ok {
-			b.control.queue.Done(key, 0, 0)
-		}
-		return ok
-	}
+	queue := reconciletest.Record(t, b.control.watches())
+	woken := func() bool { return len(queue.Take()) > 0 }
 	pass := func() {
 		t.Helper()
 		if _, err := b.control.pass(t.Context(), "fleet-default/harbour"); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/store"
@@ -27,15 +28,13 @@ func (c *Controller) objects(cluster records.Cluster, given []objects.Object) (f
 	return found, revisions.String()
 }
 
-// observeObjects queues the clusters that refer to a Secret or ConfigMap whenever it changes.
-func (c *Controller) observeObjects() (stop func()) {
-	return c.State.Objects.Observe(func(e store.Event[objects.Object]) {
-		for _, d := range c.State.Clusters.List() {
-			if slices.Contains(d.Value.Spec.Objects(d.Value.Namespace), e.Key) {
-				c.queue.Hurry(records.ClusterKey(d.Key))
-			}
+// objectChanged queues the clusters that refer to a Secret or ConfigMap.
+func (c *Controller) objectChanged(e store.Event[objects.Object], q reconcile.Queue) {
+	for _, d := range c.State.Clusters.List() {
+		if slices.Contains(d.Value.Spec.Objects(d.Value.Namespace), e.Key) {
+			q.Hurry(d.Key)
 		}
-	})
+	}
 }
 
 // write is what becomes of Secrets and ConfigMaps, and the writes, beside the results of clusters that are made with them.

@@ -12,7 +12,7 @@ import (
 // WatchChanged looks at a cluster again when the agent of a plan Secret came or went.
 func (c *Controller) WatchChanged(secretKey string, _ bool) {
 	if d, ok := c.State.PlanSecrets.Get(secretKey); ok {
-		c.queue.Add(d.Value.Cluster())
+		c.Changed(d.Value.Cluster())
 	}
 }
 
@@ -27,7 +27,7 @@ func (c *Controller) VersionsChanged(before, after *versions.Data) {
 			concerned[version] = !reflect.DeepEqual(was, is)
 		}
 		if concerned[version] {
-			c.queue.Add(records.ClusterKey(d.Key))
+			c.Changed(records.ClusterKey(d.Key))
 		}
 	}
 }
@@ -36,11 +36,11 @@ func (c *Controller) VersionsChanged(before, after *versions.Data) {
 func (c *Controller) TunnelChanged(subject records.Subject, _ bool) {
 	if id, ok := subject.ClusterID(); ok {
 		if d, ok := c.State.ClustersByID.First(id); ok {
-			c.queue.Add(records.ClusterKey(d.Key))
+			c.Changed(records.ClusterKey(d.Key))
 		}
 		return
 	}
 	if d, ok := c.State.Machines.Get(string(subject.Machine())); ok && d.Value.Docker != nil {
-		c.queue.Add(d.Value.Cluster())
+		c.Changed(d.Value.Cluster())
 	}
 }

@@ -50,6 +50,3 @@ func (o Observer) changed(before *operations.Operation, after operations.Operati
 		o.Ended(after)
 	}
 }
-
-// Queued is how many clusters wait to be looked at now.
-func (c *Controller) Queued() int { return c.queue.Len() }

@@ -43,6 +43,7 @@ type documents struct {
 type looked struct {
 	again   time.Duration // when to look again though nothing changed; zero means not
 	decided time.Duration // how long the decision took, without the writing
+	gone    bool          // neither a cluster nor a fleet is there
 }
 
 // partlySeen is when to look again at a cluster that was written with other documents which are not in view yet.
@@ -57,7 +58,7 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l looked
 	if !ok {
 		c.Order(key, nil)
 		c.forget(key)
-		return looked{}, nil
+		return looked{gone: true}, nil
 	}
 	if cluster.Revision > c.State.Store.Revision() {
 		// What was written with it is not all in view: a change without its operation would begin without what the

@@ -33,7 +33,7 @@ func TestAChangedSettingReachesTheClusters(t *testing.T) {
 				}}
 			})
 			b.wait("active", b.inState(records.Active))
-			if !b.eventually(func() bool { return b.cluster().Status.Ready && b.control.Queued() == 0 }) {
+			if !b.eventually(func() bool { return b.cluster().Status.Ready && b.workers.Status()[0].Queued == 0 }) {
 				t.Fatal("the cluster is not ready")
 			}
 			if _, err := b.state.Settings.Create(t.Context(), name, records.Setting{Name: name, Value: "mirror.lan"}); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/reconcile/reconciletest"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -42,12 +42,13 @@ func TestNewVersionDataWakesWhomTheyConcern(t *testing.T) {
 		}
 		return d
 	}
+	queue := reconciletest.Record(t, b.control.watches())
 	b.control.VersionsChanged(before, load("v1.40.0+k3s1"))
-	if b.control.queue.Waiting() != nil {
-		t.Errorf("new data of another version wake %v", b.control.queue.Waiting())
+	if woken := queue.Take(); woken != nil {
+		t.Errorf("new data of another version wake %v", woken)
 	}
 	b.control.VersionsChanged(before, load("v1.34.4+k3s1"))
-	if diff := cmp.Diff([]records.ClusterKey{"fleet-default/harbour"}, b.control.queue.Waiting()); diff != "" {
+	if diff := cmp.Diff([]string{"fleet-default/harbour"}, queue.Take()); diff != "" {
 		t.Error(diff)
 	}
 }

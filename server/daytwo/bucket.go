@@ -28,6 +28,7 @@ import (
 	"github.com/drover-project/drover/server/offsite"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/state"
@@ -103,39 +104,27 @@ func open(p offsite.Place, way func(*http.Transport)) (*bucket.Bucket, error) {
 	})
 }
 
-// observe calls hurry with clusters that something has changed for, until stop is called.
-func (m *Mirror) observe(hurry func(records.ClusterKey)) (stop func()) {
-	operation := m.State.Operations.Observe(func(e store.Event[operations.Operation]) {
-		if e.Type == store.Put && ops.Is(e.Value.Kind) && (e.Value.State.Ended() || len(e.Value.Tasks) == 0) {
-			hurry(records.ClusterKey(e.Value.Subject))
-		}
-	})
-	type seen struct {
-		generation int64
-		connected  bool
-	}
-	last := map[string]seen{} // events of a collection come one after the other
-	cluster := m.State.Clusters.Observe(func(e store.Event[records.Cluster]) {
-		if e.Type != store.Put {
-			delete(last, e.Key)
-			return
-		}
-		if now := (seen{e.Value.Generation, e.Value.Status.Connected}); last[e.Key] != now && !e.Value.Spec.Docker() && !e.Value.Spec.Imported() {
-			last[e.Key] = now
-			hurry(records.ClusterKey(e.Key))
-		}
-	})
-	object := m.State.Objects.Observe(func(e store.Event[objects.Object]) {
-		for _, d := range m.State.Clusters.List() {
-			if slices.Contains(d.Value.Spec.Objects(d.Value.Namespace), e.Key) {
-				hurry(records.ClusterKey(d.Key))
+// watches are what may have changed the snapshots of a cluster, or its bucket.
+func (m *Mirror) watches() []reconcile.Watch {
+	return []reconcile.Watch{
+		reconcile.Documents(m.State.Operations, func(e store.Event[operations.Operation], q reconcile.Queue) {
+			if e.Type == store.Put && ops.Is(e.Value.Kind) && (e.Value.State.Ended() || len(e.Value.Tasks) == 0) {
+				q.Add(e.Value.Subject)
 			}
-		}
-	})
-	return func() {
-		operation()
-		cluster()
-		object()
+		}),
+		reconcile.Documents(m.State.Clusters, func(e store.Event[records.Cluster], q reconcile.Queue) {
+			changed := e.Type != store.Put || e.Old == nil || e.Old.Generation != e.Value.Generation || e.Old.Status.Connected != e.Value.Status.Connected
+			if changed && !e.Value.Spec.Docker() && !e.Value.Spec.Imported() {
+				q.Add(e.Key)
+			}
+		}),
+		reconcile.Documents(m.State.Objects, func(e store.Event[objects.Object], q reconcile.Queue) {
+			for _, d := range m.State.Clusters.List() {
+				if slices.Contains(d.Value.Spec.Objects(d.Value.Namespace), e.Key) {
+					q.Add(d.Key)
+				}
+			}
+		}),
 	}
 }
 

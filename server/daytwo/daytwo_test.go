@@ -1,7 +1,6 @@
 package daytwo
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -297,16 +296,6 @@ func TestTheMirror(t *testing.T) {
 	if diff := cmp.Diff([]string{"m2 scheduled"}, refresh()); diff != "" {
 		t.Error(diff)
 	}
-}
-
-// TestTheMirrorEnds with its context.
-func TestTheMirrorEnds(t *testing.T) {
-	b := newBench(t)
-	m := &Mirror{State: b.State, Client: func(records.ClusterKey) (kubernetes.Interface, error) { return nil, errors.New("no tunnel") }, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }}
-	ctx, cancel := context.WithCancel(t.Context())
-	wait := m.Start(ctx)
-	cancel()
-	wait()
 }
 
 // TestASnapshotThatNoHostHas: what a cluster lists is its own word, and becomes a record.

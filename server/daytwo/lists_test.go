@@ -187,19 +187,19 @@ func TestADocumentIsFollowedOnce(t *testing.T) {
 	b.document(etcdspec.Requests{RotateCertificates: &etcdspec.RotateCertificates{Generation: 1}})
 	before, _ := b.Clusters.Get(string(key))
 	ask := due(before.Value)[0]
-	r.look(t.Context(), key)
+	reconciled(t, r)
 	ask.Turn = turns.Queue
 	if _, err := b.asker.Begin(t.Context(), key, ask); err == nil || !strings.Contains(err.Error(), "was asked for that before") || len(b.OperationsOf(key)) != 1 {
 		t.Errorf("once more: %v", err)
 	}
 	started, _ := b.Clusters.Get(string(key))
 	b.ends(operations.Succeeded)
-	r.look(t.Context(), key)
+	reconciled(t, r)
 	// A generation counts on, whether or not the document has it.
 	b.document(etcdspec.Requests{})
-	r.look(t.Context(), key)
+	reconciled(t, r)
 	b.document(etcdspec.Requests{RotateCertificates: &etcdspec.RotateCertificates{Generation: 1}})
-	r.look(t.Context(), key)
+	reconciled(t, r)
 	if all := b.OperationsOf(key); len(all) != 1 {
 		t.Errorf("the same generation begins %d operations", len(all))
 	}

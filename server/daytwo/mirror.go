@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -36,8 +37,6 @@ const (
 	maxSnapshots = 500
 	// maxPath is how long the name of a file may be, as on Linux, or that of a node.
 	maxPath = 4096
-	// hurried is how many clusters may wait to be looked at before their turn.
-	hurried = 256
 	// inS3 is the node that the distribution lists of snapshots in S3.
 	inS3 = "s3"
 	// listPath is where the distribution lists snapshots. Source: k3s-io/api k3s.cattle.io/v1, ETCDSnapshotFile.
@@ -59,50 +58,34 @@ type Mirror struct {
 	faults map[records.ClusterKey]string
 }
 
-// Start looks at all clusters again and again until ctx ends, and at one at once when an operation on it begins or ends, and
-// when its bucket may be another one. wait returns when nothing is done any more.
-func (m *Mirror) Start(ctx context.Context) (wait func()) {
-	hurry := make(chan records.ClusterKey, hurried)
-	stop := m.observe(func(key records.ClusterKey) {
-		select {
-		case hurry <- key:
-		default: // its turn comes
-		}
-	})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			for _, d := range m.State.Clusters.List() {
-				m.look(ctx, records.ClusterKey(d.Key))
-			}
-			for waiting := true; waiting; {
-				select {
-				case <-ctx.Done():
-					return
-				case key := <-hurry:
-					m.look(ctx, key)
-				case <-tick.C:
-					waiting = false
-				}
-			}
-		}
-	}()
-	return func() {
-		stop()
-		<-done
+// Worker looks at each cluster again and again, and at once when an operation on it begins or ends, and when its bucket may be another one.
+func (m *Mirror) Worker() reconcile.Worker {
+	return reconcile.Worker{
+		Name: "snapshots", Title: "keeps what clusters and their buckets list of snapshots", Resync: every, AtOnce: 1,
+		Keys: clusterKeys(m.State), Watches: m.watches(), Reconcile: m.reconcile,
 	}
 }
 
-func (m *Mirror) look(ctx context.Context, key records.ClusterKey) {
-	if err := m.deliver(ctx, key); err != nil && ctx.Err() == nil {
-		m.Logger.Debug("the settings of its bucket not brought to a cluster", "cluster", key, "error", err)
+// clusterKeys are those of all clusters.
+func clusterKeys(s *state.State) func() []string {
+	return func() (all []string) {
+		for _, d := range s.Clusters.List() {
+			all = append(all, d.Key)
+		}
+		return all
 	}
-	if err := m.Refresh(ctx, key); err != nil && ctx.Err() == nil {
-		m.Logger.Debug("snapshots not listed", "cluster", key, "error", err)
+}
+
+// reconcile brings to a cluster what it has to know of its bucket, and keeps what is there. What does not answer is asked again with all others.
+func (m *Mirror) reconcile(ctx context.Context, name string) (reconcile.Result, error) {
+	key := records.ClusterKey(name)
+	if _, ok := m.State.Clusters.Get(name); !ok {
+		return reconcile.Result{Gone: true}, nil
 	}
+	if err := errors.Join(m.deliver(ctx, key), m.Refresh(ctx, key)); err != nil {
+		return reconcile.Result{After: every, Wait: &reconcile.Wait{Object: "snapshots of cluster " + name, Cause: err.Error()}}, nil
+	}
+	return reconcile.Result{}, nil
 }
 
 // listed is what the distribution lists of a snapshot.

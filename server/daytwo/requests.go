@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
@@ -37,66 +38,39 @@ type Requests struct {
 	Logger *slog.Logger
 }
 
-// Start does so until ctx ends. wait returns when nothing is done any more.
-func (r *Requests) Start(ctx context.Context) (wait func()) {
-	hurry := make(chan records.ClusterKey, hurried)
-	call := func(key records.ClusterKey) {
-		select {
-		case hurry <- key:
-		default: // its turn comes
-		}
-	}
+// Worker looks at each cluster when its document asks for something, when an operation has ended, and again and again.
+func (r *Requests) Worker() reconcile.Worker {
 	s := r.Asker.State
-	clusters := s.Clusters.Observe(func(e store.Event[records.Cluster]) {
-		if e.Type == store.Put && len(due(e.Value)) > 0 {
-			call(records.ClusterKey(e.Key))
-		}
-	})
-	operations := s.Operations.Observe(func(e store.Event[operations.Operation]) {
-		if e.Type == store.Put && e.Value.State.Ended() {
-			call(records.ClusterKey(e.Value.Subject))
-		}
-	})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(lookAgain)
-		defer tick.Stop()
-		for {
-			for _, d := range s.Clusters.List() {
-				r.look(ctx, records.ClusterKey(d.Key))
-			}
-			for waiting := true; waiting; {
-				select {
-				case <-ctx.Done():
-					return
-				case key := <-hurry:
-					r.look(ctx, key)
-				case <-tick.C:
-					waiting = false
+	return reconcile.Worker{
+		Name: "requests", Title: "begins what documents ask for once, such as a snapshot", Resync: lookAgain, AtOnce: 1,
+		Keys: clusterKeys(s), Reconcile: r.reconcile,
+		Watches: []reconcile.Watch{
+			reconcile.Documents(s.Clusters, func(e store.Event[records.Cluster], q reconcile.Queue) {
+				if e.Type != store.Put || e.Old == nil || len(due(e.Value)) > 0 {
+					q.Add(e.Key)
 				}
-			}
-		}
-	}()
-	return func() {
-		clusters()
-		operations()
-		<-done
+			}),
+			reconcile.Documents(s.Operations, func(e store.Event[operations.Operation], q reconcile.Queue) {
+				if e.Type == store.Put && e.Value.State.Ended() {
+					q.Add(e.Value.Subject)
+				}
+			}),
+		},
 	}
 }
 
-// look does what is to be done for one cluster.
-func (r *Requests) look(ctx context.Context, key records.ClusterKey) {
-	d, ok := r.Asker.State.Clusters.Get(string(key))
+// reconcile does what is to be done for one cluster.
+func (r *Requests) reconcile(ctx context.Context, name string) (reconcile.Result, error) {
+	key := records.ClusterKey(name)
+	d, ok := r.Asker.State.Clusters.Get(name)
 	if !ok || d.Value.Spec.Docker() || d.Value.Spec.Imported() {
-		return
+		return reconcile.Result{Gone: true}, nil
 	}
-	if err := r.follow(ctx, d); err != nil && ctx.Err() == nil {
-		r.Logger.Warn("what became of a document's request is not noted", "cluster", key, "error", err)
-	}
+	failed := r.follow(ctx, d)
 	if !ready(d.Value) {
-		return
+		return reconcile.Result{}, failed
 	}
+	var wait *reconcile.Wait
 	for _, ask := range due(d.Value) {
 		if d.Value.Status.Restoring != "" && ask.Kind != ops.KindRestore {
 			continue
@@ -108,17 +82,17 @@ func (r *Requests) look(ctx context.Context, key records.ClusterKey) {
 		}
 		bad, refused := errors.AsType[*InvalidError](err)
 		if refused {
-			err = r.note(ctx, key, ask.Kind, func(was records.Requested, ok bool) (records.Requested, bool) {
+			failed = errors.Join(failed, r.note(ctx, key, ask.Kind, func(was records.Requested, ok bool) (records.Requested, bool) {
 				if was.Value == ask.Requested {
 					return was, ok // it was begun by another server, a moment ago
 				}
 				return records.Requested{Value: ask.Requested, Phase: PhaseFailed, Message: bad.Reason}, true
-			})
+			}))
+			continue
 		}
-		if err != nil && ctx.Err() == nil {
-			r.Logger.Warn("what a document asks for waits", "cluster", key, "kind", ask.Kind, "error", err)
-		}
+		wait = &reconcile.Wait{Object: "the " + ask.Kind + " that the document of cluster " + name + " asks for", Cause: err.Error()}
 	}
+	return reconcile.Result{After: lookAgain, Wait: wait}, failed
 }
 
 // ready says whether anything can be begun on a cluster now.

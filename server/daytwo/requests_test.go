@@ -42,6 +42,14 @@ func (b *bench) ends(to operations.State) {
 	b.must(b.Operations.Update(b.Context(), d))
 }
 
+// reconciled has a cluster looked at; nothing may fail.
+func reconciled(t *testing.T, r *Requests) {
+	t.Helper()
+	if _, err := r.reconcile(t.Context(), string(key)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestADocumentAsksOnce for each value, whatever server looks and how often; what became of it stands in the cluster.
 func TestADocumentAsksOnce(t *testing.T) {
 	b := newBench(t)
@@ -49,7 +57,7 @@ func TestADocumentAsksOnce(t *testing.T) {
 	r := &Requests{Asker: &b.asker, Logger: slog.New(slog.DiscardHandler)}
 	look := func() {
 		for range 3 {
-			r.look(t.Context(), key)
+			reconciled(t, r)
 		}
 	}
 	kinds := func() (all []string) {
@@ -108,13 +116,13 @@ func TestADocumentThatCannotBeFollowed(t *testing.T) {
 	b := newBench(t)
 	r := &Requests{Asker: &b.asker, Logger: slog.New(slog.DiscardHandler)}
 	b.document(etcdspec.Requests{ETCDSnapshotRestore: &etcdspec.ETCDSnapshotRestore{Name: "two", Generation: 1}})
-	r.look(t.Context(), key)
+	reconciled(t, r)
 	d, _ := b.Clusters.Get(string(key))
 	if is := d.Value.Requests[ops.KindRestore]; is.Phase != PhaseFailed || !strings.Contains(is.Message, `has no snapshot "two"`) {
 		t.Errorf("it says %+v", is)
 	}
 	revision := b.Store.Revision()
-	if r.look(t.Context(), key); b.Store.Revision() != revision {
+	if reconciled(t, r); b.Store.Revision() != revision {
 		t.Error("it was refused again")
 	}
 }
@@ -138,7 +146,7 @@ func TestADocumentWaits(t *testing.T) {
 			b.document(etcdspec.Requests{ETCDSnapshotCreate: &etcdspec.ETCDSnapshotCreate{Generation: 1}, ETCDSnapshotRestore: &etcdspec.ETCDSnapshotRestore{Name: "one", Generation: 1}})
 			b.must(b.Clusters.Modify(t.Context(), string(key), func(is records.Cluster) (records.Cluster, error) { c.change(&is); return is, nil }))
 			r := &Requests{Asker: &b.asker, Logger: slog.New(slog.DiscardHandler)}
-			r.look(t.Context(), key)
+			reconciled(t, r)
 			d, _ := b.Clusters.Get(string(key))
 			if got := b.OperationsOf(key); len(got) != c.kinds || len(d.Value.Requests) != c.kinds {
 				t.Errorf("there are %+v; noted is %+v", got, d.Value.Requests)

@@ -69,6 +69,24 @@ func New(o Options) *Clusters {
 // OnChange before Run.
 func (c *Clusters) OnChange(f func(records.ClusterKey)) { c.observers = append(c.observers, f) }
 
+// OnReach calls f whenever a cluster's API answers that did not before. f must not block. Call OnReach before Run.
+func (c *Clusters) OnReach(f func(records.ClusterKey)) {
+	var mu sync.Mutex
+	reached := map[records.ClusterKey]bool{}
+	c.OnChange(func(key records.ClusterKey) {
+		is := c.API(key).Reachable
+		mu.Lock()
+		was := reached[key]
+		if reached[key] = is; !is {
+			delete(reached, key)
+		}
+		mu.Unlock()
+		if is && !was {
+			f(key)
+		}
+	})
+}
+
 func (c *Clusters) changed(key records.ClusterKey) {
 	for _, f := range c.observers {
 		f(key)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -37,7 +38,7 @@ type Options struct {
 // Log is the events of all clusters and fleets, the latter being meant with the former below: those that are written down, and those that are about to be.
 type Log struct {
 	Options
-	dirty chan struct{} // there is something to write
+	dirty reconcile.Signal // there is something to write
 	stop  []func()
 
 	mu      sync.Mutex
@@ -45,9 +46,9 @@ type Log struct {
 	more    chan struct{}              // closed by the next event, then replaced
 }
 
-// New makes a log of what changes from now on, until Close. Nothing is written before Keep.
+// New makes a log of what changes from now on, until Close. Nothing is written before its worker runs.
 func New(o Options) *Log {
-	l := &Log{Options: o, dirty: make(chan struct{}, 1), pending: map[string][]records.Event{}, more: make(chan struct{})}
+	l := &Log{Options: o, dirty: reconcile.Signal{Of: "states of machines, clusters and operations"}, pending: map[string][]records.Event{}, more: make(chan struct{})}
 	l.stop = []func(){
 		o.State.Clusters.Observe(func(e store.Event[records.Cluster]) {
 			if e.Type == store.Deleted || e.Old == nil {
@@ -105,12 +106,7 @@ func (l *Log) add(e records.Event, changed bool) {
 	l.mark()
 }
 
-func (l *Log) mark() {
-	select {
-	case l.dirty <- struct{}{}:
-	default:
-	}
-}
+func (l *Log) mark() { l.dirty.Add("") }
 
 // written takes events for written down, up to a revision.
 func (l *Log) written(cluster string, revision int64) {
@@ -172,45 +168,27 @@ func (l *Log) seen(cluster string) []records.Event {
 	return all
 }
 
-// Keep has events written down until ctx ends, which is for as long as this server leads: below a
-// context that is fenced there is one writer. wait returns when the last ones are written.
-func (l *Log) Keep(ctx context.Context) (wait func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		l.keep(ctx)
-	}()
-	l.mark() // what the leader before has left
-	return func() { <-done }
-}
-
 // every is how long what changes is gathered before it is written.
 const every = time.Second
 
 // lastWrite bounds the write of the last events when the leadership ends.
 const lastWrite = 2 * time.Second
 
-func (l *Log) keep(ctx context.Context) {
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-			continue
-		case <-l.dirty:
-		}
-		select {
-		case <-ctx.Done():
-			continue
-		case <-time.After(every):
-		}
-		if err := l.write(ctx); err != nil && ctx.Err() == nil {
-			l.Logger.Warn("events could not be written down: tried again", "error", err)
-			l.mark()
-		}
-	}
-	last, done := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
-	defer done()
-	if err := l.write(last); err != nil {
-		l.Logger.Debug("the last events could not be written down; the next leader does if it has seen them", "error", err)
+// Worker writes events down for as long as this server leads: below a context that is fenced there is one writer. The last ones are
+// written once nothing else is done any more.
+func (l *Log) Worker() reconcile.Worker {
+	return reconcile.Worker{
+		Name: "events", Title: "writes down what has happened to clusters and machines", Watches: []reconcile.Watch{l.dirty.Watch()}, Gather: every,
+		Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) { return reconcile.Result{}, l.write(ctx) },
+		Start: func(ctx context.Context) (stop func()) {
+			return func() {
+				last, done := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+				defer done()
+				if err := l.write(last); err != nil {
+					l.Logger.Debug("the last events could not be written down; the next leader does if it has seen them", "error", err)
+				}
+			}
+		},
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/reconcile"
+	"github.com/drover-project/drover/server/reconcile/reconciletest"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -229,7 +231,7 @@ func TestKeep(t *testing.T) {
 	b.cluster("harbour")
 	l := b.log()
 	ctx, cancel := context.WithCancel(t.Context())
-	wait := l.Keep(ctx)
+	_, wait := reconcile.Begin(ctx, l.Worker(), slog.New(slog.DiscardHandler))
 	b.commit(b.machine("harbour", "pier-1", records.Active))
 	for deadline := time.After(time.Minute); len(b.state.Events.List()) == 0; {
 		select {
@@ -267,13 +269,12 @@ func TestHalfARevision(t *testing.T) {
 	b.write(l)
 	next := b.state.Store.Revision() + 1
 	l.add(records.Event{Revision: next, ClusterID: "c-m-harbour", Kind: "machine", Key: "a", To: "Active"}, true)
+	queue := reconciletest.Record(t, []reconcile.Watch{l.dirty.Watch()})
 	b.write(l)
 	if pages := b.state.Events.List(); len(pages) != 1 || len(pages[0].Value.Events) != 1 {
 		t.Errorf("pages: %+v", pages)
 	}
-	select {
-	case <-l.dirty:
-	default:
+	if len(queue.Take()) == 0 {
 		t.Error("the rest is forgotten")
 	}
 	b.commit(b.state.Settings.Creating("a", records.Setting{Name: "a"}))

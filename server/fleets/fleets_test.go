@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -48,7 +49,7 @@ func newBed(t *testing.T) *bed {
 		}
 	})
 	b := &bed{T: t, state: st}
-	b.Fleets = &fleets.Fleets{State: st, Preview: b.controller("preview", nil).PreviewFleet, Now: noon}
+	b.Fleets = &fleets.Fleets{State: st, Preview: b.controller(nil).PreviewFleet, Now: noon}
 	edge, made, err := b.Ensure(t.Context(), "edge", "user-x")
 	if err != nil || !made {
 		t.Fatalf("the fleet is made: %v, %v", made, err)
@@ -75,9 +76,9 @@ func (b *bed) add(namespace, cluster, name string, shape func(*records.Machine))
 	}
 }
 
-func (b *bed) controller(identity string, delivered func(bool)) *clusters.Controller {
+func (b *bed) controller(delivered func(bool)) *clusters.Controller {
 	return clusters.New(clusters.Options{
-		State: b.state, Versions: func() *versions.Data { return &versions.Data{} }, Identity: identity, InstallerImage: func() string { return "" },
+		State: b.state, Versions: func() *versions.Data { return &versions.Data{} }, InstallerImage: func() string { return "" },
 		Watching: func(string) (time.Time, bool) { return noon(), true },
 		API:      func(records.ClusterKey) observed.API { return observed.API{} },
 		Observe:  clusters.Observer{Delivered: delivered},
@@ -89,10 +90,10 @@ func (b *bed) controller(identity string, delivered func(bool)) *clusters.Contro
 func (b *bed) lead(identity string, delivered func(bool)) (stop func()) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
-	c, done := b.controller(identity, delivered), make(chan struct{})
+	c, done := b.controller(delivered), make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := c.Run(ctx); err != nil {
+		if err := reconcile.New(reconcile.Options{Store: b.state.Store, Identity: identity, Logger: slog.New(slog.DiscardHandler), Now: time.Now}, c.Worker()).Run(ctx); err != nil {
 			b.Error(err)
 		}
 	}()
@@ -209,10 +210,10 @@ func TestALeaderDies(t *testing.T) {
 				kill()
 				close(ended)
 			} else {
-				c := b.controller("one", func(bool) { kill() }) // before the next transaction
+				c := b.controller(func(bool) { kill() }) // before the next transaction
 				go func() {
 					defer close(ended)
-					_ = c.Run(ctx) // it is killed
+					_ = reconcile.New(reconcile.Options{Store: b.state.Store, Identity: "one", Logger: slog.New(slog.DiscardHandler), Now: time.Now}, c.Worker()).Run(ctx) // it is killed
 				}()
 			}
 			// So large that each machine takes a transaction of its own.

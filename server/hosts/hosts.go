@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -58,6 +59,8 @@ type Options struct {
 	Secret string
 	// TLS is the trust in the other servers.
 	TLS *tls.Config
+	// Workers are how the workers of this server stand.
+	Workers func() []reconcile.Status
 	// Messages has each message through a tunnel logged, without what is in it.
 	Messages bool
 	Logger   *slog.Logger
@@ -72,11 +75,12 @@ type Hosts struct {
 	tunnels  *tunnel.Server
 	presence *presence.Presence
 	relay    *relay.Relay
+	workers  func() []reconcile.Status
 }
 
 // New makes Hosts; nothing is published before Run.
 func New(o Options) *Hosts {
-	h := &Hosts{state: o.State, machine: o.Machine, until: o.Until}
+	h := &Hosts{state: o.State, machine: o.Machine, until: o.Until, workers: o.Workers}
 	h.tunnels = tunnel.NewServer(tunnel.ServerOptions{
 		Authorize: h.authorize, Allow: h.allowed, Logger: o.Logger, Now: o.Now, Messages: o.Messages,
 	})
@@ -118,7 +122,8 @@ func (h *Hosts) Close() { h.tunnels.Close() }
 func (h *Hosts) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("/v3/connect/machine", h.connect)
 	mux.Handle(relay.Path, h.relay)
-	mux.HandleFunc("GET "+relay.SessionsPath, h.relay.ServeSessions)
+	mux.HandleFunc("GET "+relay.SessionsPath, h.relay.Serve(func() any { return h.tunnels.Sessions() }))
+	mux.HandleFunc("GET "+relay.WorkersPath, h.relay.Serve(func() any { return h.workers() }))
 }
 
 // OnTunnel calls f when a host's first tunnel to any server opened or its last one ended. f
@@ -161,7 +166,13 @@ func (h *Hosts) Tunnel(subject records.Subject) observed.Tunnel {
 
 // OpenTunnels are those of all servers.
 func (h *Hosts) OpenTunnels(ctx context.Context) []relay.Held {
-	return h.relay.Sessions(ctx, h.presence.Self, h.presence.Others())
+	return relay.Ask(ctx, h.relay, relay.SessionsPath, relay.Held{Server: h.presence.Self.URL, Value: h.tunnels.Sessions()}, h.presence.Others())
+}
+
+// Workers are those of all servers.
+func (h *Hosts) Workers(ctx context.Context) []relay.Said[[]reconcile.Status] {
+	own := relay.Said[[]reconcile.Status]{Server: h.presence.Self.URL, Value: h.workers()}
+	return relay.Ask(ctx, h.relay, relay.WorkersPath, own, h.presence.Others())
 }
 
 // Sessions are the open tunnels of this server.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 )
@@ -21,8 +22,8 @@ import (
 type Options struct {
 	Tunnels Tunnels
 	State   *state.State
-	// Queued is how many clusters wait to be looked at.
-	Queued func() int
+	// Workers are how the workers of this server stand; nil measures none.
+	Workers func() []reconcile.Status
 	// Backups is how scheduled backups stand; nil measures none.
 	Backups func() backup.Status
 	// Rights are how many objects are kept for people's rights in each cluster; nil measures none.
@@ -43,9 +44,9 @@ func New(o Options) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), work: newWork()}
 	m.registry.MustRegister(&collector{o.Tunnels, o.Now}, &standing{o.State}, &rehearsals{o.State}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.work.all()...)
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "drover_reconcile_queue_length", Help: "Clusters that wait for the controller to look at them.",
-	}, func() float64 { return float64(o.Queued()) }))
+	if o.Workers != nil {
+		m.registry.MustRegister(&workers{o.Workers})
+	}
 	if o.Backups != nil {
 		m.registry.MustRegister(&backups{o.Backups})
 	}

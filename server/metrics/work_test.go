@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -64,7 +65,11 @@ func worked(t *testing.T) *Metrics {
 		}
 	}
 	stand := backup.Status{Dir: "/mnt/backups", Files: []backup.Kept{{Made: now.Add(-time.Hour), Size: 4096}}, Failure: "no space left", FailedAt: now, Succeeded: 3, Failed: 1}
-	m := New(Options{Tunnels: fixed{now}, State: s, Queued: func() int { return 3 }, Backups: func() backup.Status { return stand }, Audit: func() (int64, int64) { return 7, 2 },
+	m := New(Options{Tunnels: fixed{now}, State: s, Workers: func() []reconcile.Status {
+		return []reconcile.Status{
+			{Name: "clusters", Running: true, Queued: 3, Succeeded: 9, LastSuccess: now}, {Name: "rights", Waiting: 2, Failing: 1, Failed: 4, Retries: 5, Latency: 1500 * time.Millisecond},
+		}
+	}, Backups: func() backup.Status { return stand }, Audit: func() (int64, int64) { return 7, 2 },
 		Rights: func() map[records.ClusterKey]int { return map[records.ClusterKey]int{"fleet-default/c0": 1200} }, Now: func() time.Time { return now }})
 	o := m.Observer()
 	o.Passed(2 * time.Millisecond)
@@ -105,6 +110,10 @@ func TestWork(t *testing.T) {
 		"drover_plan_deliveries_total": 2, "drover_plan_retries_total": 1, "drover_plan_failures_total": 1,
 		"drover_operation_duration_seconds upgrade succeeded": 1, "drover_operation_duration_seconds upgrade succeeded sum": 90,
 		"drover_reconcile_duration_seconds": 1, "drover_reconcile_duration_seconds sum": 0.002, "drover_reconcile_queue_length": 3,
+		"drover_worker_running clusters": 1, "drover_worker_running rights": 0, "drover_worker_queue_length clusters": 3, "drover_worker_successes_total clusters": 9,
+		"drover_worker_last_success_timestamp_seconds clusters": 1767355200, "drover_worker_last_success_timestamp_seconds rights": 0,
+		"drover_worker_waiting rights": 2, "drover_worker_failing rights": 1, "drover_worker_failures_total rights": 4, "drover_worker_retries_total rights": 5,
+		"drover_worker_queue_seconds_total rights":                         1.5,
 		"drover_rights_objects fleet-default/c0":                           1200,
 		"drover_rehearsal_last_success_timestamp_seconds fleet-default/c0": 1767355200, "drover_rehearsal_last_success_timestamp_seconds fleet-default/c1": 0,
 	} {

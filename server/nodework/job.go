@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -36,15 +37,27 @@ const (
 // machineLabel is by which machine a node is. A name can be taken by another host.
 const machineLabel = "rke.cattle.io/machine"
 
-// job is one order. Its work is the doer's, under the doer's lock; the rest is its goroutine's.
+// job is one order. Its work and what cancels its round are the doer's, under the doer's lock; the rest is that of the round, of which
+// there is one at a time.
 type job struct {
 	doer    *Doer
 	cluster records.ClusterKey
 	order   planner.NodeOrder
 	cancel  context.CancelFunc
-	wake    chan struct{}
 	work    observed.NodeWork
-	phase   string // of the step that had a turn last
+	left    []step // those that are not done yet
+	phase   string // of the step that had a round last
+	pause   backoff.Backoff
+	done    bool
+}
+
+func newJob(d *Doer, cluster records.ClusterKey, order planner.NodeOrder) *job {
+	j := &job{
+		doer: d, cluster: cluster, order: order, cancel: func() {}, pause: backoff.Backoff{Min: shortestPause, Max: longestPause, Floor: 0.5},
+		work: observed.NodeWork{Order: order.ID, Since: d.Now(), Cause: "it waits for its turn"},
+	}
+	j.left = j.steps()
+	return j
 }
 
 // step is a part of an order that comes true in one or more rounds.
@@ -86,84 +99,53 @@ func (j *job) steps() []step {
 	return steps
 }
 
-// run takes the steps until the order is done or ctx ends.
-func (j *job) run(ctx context.Context) {
-	for _, s := range j.steps() {
-		gone, err := j.until(ctx, s)
-		if err != nil {
-			return
+// proceed takes the steps, one after the other, until one has to wait or all are done.
+func (j *job) proceed(ctx context.Context) reconcile.Result {
+	for len(j.left) > 0 {
+		s := j.left[0]
+		if j.phase != s.phase {
+			j.phase = s.phase
+			j.doer.publish(j, observed.NodeWork{Phase: s.phase})
 		}
-		if gone {
-			break
-		}
-	}
-	if ctx.Err() != nil {
-		return
-	}
-	j.doer.Logger.Info("order on a node done", "cluster", j.cluster, "node", j.order.Node, "order", j.order.ID)
-	j.doer.publish(j, observed.NodeWork{Done: true})
-}
-
-// until repeats a step until it is done; the error is that of ctx.
-func (j *job) until(ctx context.Context, s step) (gone bool, err error) {
-	pause := backoff.Backoff{Min: shortestPause, Max: longestPause, Floor: 0.5}
-	for {
-		got, err := j.turn(ctx, s)
-		if ctx.Err() != nil {
-			return false, ctx.Err()
-		}
-		next := observed.NodeWork{Phase: s.phase, Cause: bounded(got.cause), Pods: got.pods, Missing: got.missing}
+		limited, cancel := context.WithTimeout(ctx, roundLimit)
+		got, err := s.round(limited)
+		cancel()
 		switch {
-		case apierrors.IsConflict(err):
-			// Somebody else changed the node in between, as its kubelet does all the time.
-			next.Cause = fmt.Sprintf("node %s was changed by somebody else at the same moment; tried again", j.order.Node)
-		case err != nil:
-			next.Cause = bounded(withoutURL(err).Error())
-			j.doer.Logger.Debug("order on a node goes on later", "cluster", j.cluster, "node", j.order.Node, "phase", s.phase, "error", next.Cause)
-		case got.done || got.gone:
-			return got.gone, nil
-		}
-		j.doer.publish(j, next)
-		wait := pause.Next()
-		if err == nil {
-			wait = min(wait, longestWait)
-		}
-		if err := j.wait(ctx, wait); err != nil {
-			return false, err
+		case ctx.Err() != nil: // there is another order, or none
+			return reconcile.Result{}
+		case err == nil && got.gone:
+			j.left = nil
+		case err == nil && got.done:
+			j.left = j.left[1:]
+			j.pause.Reset()
+		default:
+			return j.waits(s, got, err)
 		}
 	}
+	if !j.done {
+		j.done = true
+		j.doer.Logger.Info("order on a node done", "cluster", j.cluster, "node", j.order.Node, "order", j.order.ID)
+		j.doer.publish(j, observed.NodeWork{Done: true})
+	}
+	return reconcile.Result{}
 }
 
-// turn takes one round of a step, when there is a turn for it.
-func (j *job) turn(ctx context.Context, s step) (outcome, error) {
-	select {
-	case <-ctx.Done():
-	case j.doer.turns <- struct{}{}:
-		defer func() { <-j.doer.turns }()
+// waits shows why a step is not done, and says when it has its next round.
+func (j *job) waits(s step, got outcome, err error) reconcile.Result {
+	next := observed.NodeWork{Phase: s.phase, Cause: bounded(got.cause), Pods: got.pods, Missing: got.missing}
+	pause := j.pause.Next()
+	switch {
+	case err == nil:
+		pause = min(pause, longestWait)
+	case apierrors.IsConflict(err):
+		// Another client changed the node in between, as its kubelet does all the time.
+		next.Cause = fmt.Sprintf("node %s was changed by somebody else at the same moment; tried again", j.order.Node)
+	default:
+		next.Cause = bounded(withoutURL(err).Error())
+		j.doer.Logger.Debug("order on a node goes on later", "cluster", j.cluster, "node", j.order.Node, "phase", s.phase, "error", next.Cause)
 	}
-	if ctx.Err() != nil {
-		return outcome{}, ctx.Err()
-	}
-	if j.phase != s.phase {
-		j.phase = s.phase
-		j.doer.publish(j, observed.NodeWork{Phase: s.phase})
-	}
-	ctx, cancel := context.WithTimeout(ctx, roundLimit)
-	defer cancel()
-	return s.round(ctx)
-}
-
-// wait ends after a while, or when something that hooks write has changed.
-func (j *job) wait(ctx context.Context, pause time.Duration) error {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-	case <-j.wake:
-	}
-	return nil
+	j.doer.publish(j, next)
+	return reconcile.Result{After: pause, Wait: &reconcile.Wait{Object: "node " + j.order.Node, Cause: s.phase + ": " + next.Cause}}
 }
 
 // onNode is a round that needs the node: it is asked for anew each time, and is not touched when

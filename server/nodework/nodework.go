@@ -15,6 +15,7 @@ import (
 	"context"
 	"log/slog"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,11 +23,12 @@ import (
 
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 )
 
 // atOnce is how many orders ask an API at the same time, over all clusters. An order that
-// waits (for a hook, for pods to end) is not counted, so that none of those holds others.
+// waits (for a hook, for pods to end) is not counted, so that it holds no others.
 const atOnce = 32
 
 // Options of a doer.
@@ -45,57 +47,83 @@ type Options struct {
 type Doer struct {
 	Options
 	observers []func(records.ClusterKey)
-	// turns bounds how many ask an API at the same time.
-	turns chan struct{}
+	// orders has the keys of machines of which there is another order, or for which a hook has written.
+	orders reconcile.Signal
 
 	mu sync.Mutex
-	// leading is the context of the present period of work; nil when there is none.
-	leading context.Context
+	// leading says that orders are taken.
+	leading bool
 	jobs    map[records.ClusterKey]map[records.MachineKey]*job
-	// ending is closed when the last goroutine of a machine that was started has ended.
-	ending  map[records.MachineKey]chan struct{}
-	running sync.WaitGroup
 }
 
-// New makes a doer; nothing happens before Start.
+// New makes a doer; nothing happens before its worker runs.
 func New(o Options) *Doer {
-	return &Doer{
-		Options: o, turns: make(chan struct{}, atOnce),
-		jobs:   map[records.ClusterKey]map[records.MachineKey]*job{},
-		ending: map[records.MachineKey]chan struct{}{},
-	}
+	return &Doer{Options: o, orders: reconcile.Signal{Of: "orders and drain hooks"}, jobs: map[records.ClusterKey]map[records.MachineKey]*job{}}
 }
 
 // OnChange calls f whenever what Work says of a cluster changed. f must not block, and may be
-// called by many goroutines. Call OnChange before Start.
+// called by many goroutines. Call OnChange before the worker runs.
 func (d *Doer) OnChange(f func(records.ClusterKey)) { d.observers = append(d.observers, f) }
 
-// Start takes orders from now on, until ctx ends: for as long as this server leads. All orders
-// are dropped then, half done as they may be; the next leader is handed them again. The
-// caller has to call wait before it calls Start again: it returns once ctx has ended and
-// nothing runs any more.
-func (d *Doer) Start(ctx context.Context) (wait func()) {
+// Worker performs orders while this server leads. All orders are dropped when that ends, half done as they may be; the next leader is
+// handed them again. A key is a cluster and a machine: orders on one node follow each other.
+func (d *Doer) Worker() reconcile.Worker {
+	return reconcile.Worker{
+		Name: "nodes", Title: "works on nodes of clusters: labels, cordons, drains, removes members", AtOnce: atOnce,
+		Watches: []reconcile.Watch{d.orders.Watch()}, Keys: func() []string { return nil }, Start: d.start, Reconcile: d.reconcile,
+	}
+}
+
+func (d *Doer) start(context.Context) (stop func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.leading = ctx
+	d.leading = true
 	return func() {
-		<-ctx.Done()
 		d.mu.Lock()
-		d.leading = nil
+		defer d.mu.Unlock()
+		d.leading = false
 		clear(d.jobs)
-		d.mu.Unlock()
-		d.running.Wait()
 	}
+}
+
+// keyOf names the orders on a node; neither part has a blank.
+func keyOf(cluster records.ClusterKey, machine records.MachineKey) string {
+	return string(cluster) + " " + string(machine)
+}
+
+// reconcile does what can be done now of the order on a node.
+func (d *Doer) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	cluster, machine, _ := strings.Cut(key, " ")
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d.mu.Lock()
+	j := d.jobs[records.ClusterKey(cluster)][records.MachineKey(machine)]
+	if j != nil {
+		j.cancel = cancel
+	}
+	d.mu.Unlock()
+	if j == nil {
+		return reconcile.Result{Gone: true}, nil
+	}
+	return j.proceed(ctx), nil
 }
 
 // Want replaces the orders on the nodes of a cluster, one for a machine at most. An order that is
 // not wanted any more is cancelled, one that is the same as before goes on or stays done, and a
-// changed one begins anew once the one before has ended. Want does nothing while the doer is not started.
+// changed one begins anew once the one before has ended. Want does nothing while the worker does not run.
 func (d *Doer) Want(cluster records.ClusterKey, orders []planner.NodeOrder) {
+	changed := d.replace(cluster, orders)
+	for _, machine := range changed {
+		d.orders.Add(keyOf(cluster, machine))
+	}
+}
+
+// replace is what Want does, and returns the machines whose order is another one or gone.
+func (d *Doer) replace(cluster records.ClusterKey, orders []planner.NodeOrder) (changed []records.MachineKey) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.leading == nil || d.leading.Err() != nil {
-		return
+	if !d.leading {
+		return nil
 	}
 	before, next := d.jobs[cluster], make(map[records.MachineKey]*job, len(orders))
 	for _, order := range orders {
@@ -107,49 +135,19 @@ func (d *Doer) Want(cluster records.ClusterKey, orders []planner.NodeOrder) {
 		if next[machine] == nil {
 			d.Logger.Debug("order on a node dropped", "cluster", cluster, "node", j.order.Node, "order", j.order.ID)
 			j.cancel()
+			changed = append(changed, machine)
 		}
 	}
 	for _, order := range orders {
 		if next[order.Machine] == nil {
-			next[order.Machine] = d.begin(cluster, order)
+			next[order.Machine] = newJob(d, cluster, order)
+			changed = append(changed, order.Machine)
 		}
 	}
 	if d.jobs[cluster] = next; len(next) == 0 {
 		delete(d.jobs, cluster)
 	}
-}
-
-// begin starts on an order; d.mu is held.
-func (d *Doer) begin(cluster records.ClusterKey, order planner.NodeOrder) *job {
-	ctx, cancel := context.WithCancel(d.leading)
-	j := &job{
-		doer: d, cluster: cluster, order: order, cancel: cancel, wake: make(chan struct{}, 1),
-		work: observed.NodeWork{
-			Order: order.ID, Since: d.Now(),
-			Cause: "it waits for its turn",
-		},
-	}
-	previous, done := d.ending[order.Machine], make(chan struct{})
-	d.ending[order.Machine] = done
-	d.running.Go(func() {
-		defer d.ended(order.Machine, done)
-		defer cancel()
-		if previous != nil {
-			<-previous
-		}
-		j.run(ctx)
-	})
-	return j
-}
-
-// ended forgets the goroutine of a machine, unless another one waits for it.
-func (d *Doer) ended(machine records.MachineKey, done chan struct{}) {
-	close(done)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ending[machine] == done {
-		delete(d.ending, machine)
-	}
+	return changed
 }
 
 // Work is how far the orders on the nodes of a cluster are. The caller may keep the map.
@@ -165,16 +163,21 @@ func (d *Doer) Work(cluster records.ClusterKey) map[records.MachineKey]observed.
 
 // SecretChanged looks again whether the drain hooks of a machine have written their annotations.
 func (d *Doer) SecretChanged(machine records.MachineKey) {
+	for _, cluster := range d.ordered(machine) {
+		d.orders.Add(keyOf(cluster, machine))
+	}
+}
+
+// ordered are the clusters with an order on a machine.
+func (d *Doer) ordered(machine records.MachineKey) (all []records.ClusterKey) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, jobs := range d.jobs {
-		if j := jobs[machine]; j != nil {
-			select {
-			case j.wake <- struct{}{}:
-			default:
-			}
+	for cluster, jobs := range d.jobs {
+		if jobs[machine] != nil {
+			all = append(all, cluster)
 		}
 	}
+	return all
 }
 
 // publish shows how far a job is, unless it is not wanted any more.

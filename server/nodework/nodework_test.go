@@ -27,6 +27,7 @@ import (
 
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -108,7 +109,7 @@ func (b *bed) start() {
 		}
 	})
 	ctx, cancel := context.WithCancel(b.Context())
-	wait := b.doer.Start(ctx)
+	_, wait := reconcile.Begin(ctx, b.doer.Worker(), slog.New(slog.DiscardHandler))
 	b.stop = sync.OnceFunc(func() { cancel(); wait() })
 	b.Cleanup(b.stop)
 }
@@ -568,7 +569,7 @@ func TestOrdersEndWithLeadership(t *testing.T) {
 			t.Errorf("after the end: %+v, %v", work, b.requests())
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := b.doer.Start(ctx)
+		_, wait := reconcile.Begin(ctx, b.doer.Worker(), slog.New(slog.DiscardHandler))
 		if work := b.work(time.Hour); work.Order != "" {
 			t.Errorf("an order of the period before: %+v", work)
 		}

@@ -6,10 +6,12 @@ package rehearsals
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rehearsals/schedule"
 	"github.com/drover-project/drover/server/store"
@@ -18,58 +20,41 @@ import (
 // lookAgain is how often all clusters are looked at, should nothing have called for it.
 const lookAgain = time.Minute
 
-// Start begins rehearsals that are due, and keeps how rehearsals end, until ctx ends. wait returns when nothing is done any more.
-func (a *Asker) Start(ctx context.Context) (wait func()) {
-	hurry := make(chan struct{}, 1)
-	call := func() {
-		select {
-		case hurry <- struct{}{}:
-		default: // it was called already
-		}
-	}
-	ended := a.State.Operations.Observe(func(e store.Event[operations.Operation]) {
-		if e.Type == store.Put && e.Value.Kind == planner.KindRehearse && e.Value.State.Ended() {
-			call()
-		}
-	})
-	asked := a.State.Rehearsals.Observe(func(e store.Event[records.Rehearsals]) {
-		if e.Type == store.Put && (e.Old == nil || e.Old.Every != e.Value.Every || e.Old.Fleet != e.Value.Fleet) {
-			call()
-		}
-	})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(lookAgain)
-		defer tick.Stop()
-		for {
-			a.look(ctx)
-			select {
-			case <-ctx.Done():
-				return
-			case <-hurry:
-			case <-tick.C:
-			}
-		}
-	}()
-	return func() {
-		ended()
-		asked()
-		<-done
+// Worker begins rehearsals that are due, and keeps how rehearsals end. It looks at all clusters at once, as the rehearsals of all are
+// found under the fleets whose hosts carry them out.
+func (a *Asker) Worker() reconcile.Worker {
+	return reconcile.Worker{
+		Name: "rehearsals", Title: "begins rehearsals of restores that are due", Resync: lookAgain,
+		Watches: []reconcile.Watch{
+			reconcile.Documents(a.State.Operations, func(e store.Event[operations.Operation], q reconcile.Queue) {
+				if e.Type == store.Put && e.Value.Kind == planner.KindRehearse && e.Value.State.Ended() {
+					q.AddAll()
+				}
+			}),
+			reconcile.Documents(a.State.Rehearsals, func(e store.Event[records.Rehearsals], q reconcile.Queue) {
+				if e.Type == store.Put && (e.Old == nil || e.Old.Every != e.Value.Every || e.Old.Fleet != e.Value.Fleet) {
+					q.AddAll()
+				}
+			}),
+		},
+		Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+			return reconcile.Result{After: lookAgain}, a.look(ctx)
+		},
 	}
 }
 
 // look does what is to be done for all clusters.
-func (a *Asker) look(ctx context.Context) {
+func (a *Asker) look(ctx context.Context) (failed error) {
 	rehearsed := a.underFleets()
 	for _, d := range a.State.Clusters.List() {
 		if d.Value.Spec.Docker() || d.Value.Spec.Imported() || !d.Value.Deleting.IsZero() || ctx.Err() != nil {
 			continue
 		}
-		if err := a.attend(ctx, d.Value, of(d.Value, rehearsed)); err != nil && ctx.Err() == nil {
-			a.Logger.Warn("rehearsals of a cluster are looked at again later", "cluster", d.Key, "error", err)
+		if err := a.attend(ctx, d.Value, of(d.Value, rehearsed)); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("look at the rehearsals of cluster %s: %w", d.Key, err))
 		}
 	}
+	return failed
 }
 
 // attend keeps how the rehearsals of a cluster have ended, and begins one that is due.

@@ -3,6 +3,7 @@ package rehearsals
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -42,7 +44,7 @@ func (b *bench) scheduled() {
 func (b *bench) looks() (under []operations.Operation, kept records.Rehearsals) {
 	b.Helper()
 	for range 2 {
-		b.asker.look(b.Context())
+		b.must(nil, b.asker.look(b.Context()))
 	}
 	d, _ := b.State.Rehearsals.Get(string(key))
 	for _, o := range b.OperationsOf("drover-fleets/spare") {
@@ -244,7 +246,7 @@ func TestTheLeaderIsCalled(t *testing.T) {
 	b.idle(records.Active)
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
-	wait := b.asker.Start(ctx)
+	_, wait := reconcile.Begin(ctx, b.asker.Worker(), slog.New(slog.DiscardHandler))
 	begun, ended := make(chan operations.Operation, 1), make(chan struct{}, 1)
 	stop := b.Operations.Observe(func(e store.Event[operations.Operation]) {
 		if e.Old == nil {

@@ -1,4 +1,4 @@
-// Package rke looks after the RKE1 clusters of the server: on the leader, one goroutine for each of them asks
+// Package rke looks after the RKE1 clusters of the server: on the leader, for each of them it asks
 // server/rke/want what is to be done, and does it with the engine of rke1/engine, through the tunnels of the hosts' node
 // agents. What a run is at is an operation, and the cluster's state is kept each time when the engine says so, so that the next
 // leader goes on where this one ended.
@@ -8,10 +8,8 @@ package rke
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/drover-project/drover/rke1/addons"
@@ -19,6 +17,7 @@ import (
 	"github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/state"
@@ -46,143 +45,82 @@ type Options struct {
 // Runner looks after all RKE1 clusters.
 type Runner struct {
 	Options
-
-	mu   sync.Mutex
-	jobs map[records.ClusterKey]*job
+	tunnels reconcile.Signal
 }
 
-// job is the work on one cluster.
-type job struct {
-	wake   chan struct{}
-	cancel context.CancelFunc
-}
-
-func (j *job) poke() {
-	select {
-	case j.wake <- struct{}{}:
-	default:
-	}
-}
-
-// New makes a Runner. Nothing is done before Start.
-func New(o Options) *Runner { return &Runner{Options: o, jobs: map[records.ClusterKey]*job{}} }
+// New makes a Runner. Nothing is done before its worker runs.
+func New(o Options) *Runner { return &Runner{Options: o, tunnels: reconcile.Signal{Of: "tunnels"}} }
 
 // TunnelChanged looks at a cluster again when one of its tunnels came or went.
 func (r *Runner) TunnelChanged(subject records.Subject, _ bool) {
 	if d, ok := r.State.Machines.Get(string(subject.Machine())); ok && d.Value.Docker != nil {
-		r.poke(d.Value.Cluster())
+		r.tunnels.Add(string(d.Value.Cluster()))
 	}
 }
 
-func (r *Runner) poke(key records.ClusterKey) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if j := r.jobs[key]; j != nil {
-		j.poke()
+// afterFault is how soon a cluster is looked at again that could not be worked on.
+const afterFault = 5 * time.Second
+
+// Worker looks after the clusters, each by itself.
+func (r *Runner) Worker() reconcile.Worker {
+	return reconcile.Worker{
+		Name: "rke1", Title: "brings RKE1 clusters to what their documents say",
+		Keys: r.keys, Reconcile: r.reconcile, RetryFirst: afterFault, RetryLast: afterFault,
+		Watches: []reconcile.Watch{
+			r.tunnels.Watch(),
+			reconcile.Documents(r.State.Clusters, func(e store.Event[records.Cluster], q reconcile.Queue) {
+				if e.Value.Spec.RKE1() || e.Old != nil && e.Old.Spec.RKE1() {
+					q.Add(e.Key)
+				}
+			}),
+			reconcile.Documents(r.State.Machines, func(e store.Event[records.Machine], q reconcile.Queue) {
+				if e.Value.Docker != nil {
+					q.Add(string(e.Value.Cluster()))
+				}
+			}),
+			reconcile.Documents(r.State.Operations, func(e store.Event[operations.Operation], q reconcile.Queue) {
+				changed := e.Old == nil || e.Old.State != e.Value.State || e.Old.Retry != e.Value.Retry || (e.Old.Hurry == nil) != (e.Value.Hurry == nil)
+				if changed && r.ours(records.ClusterKey(e.Value.Subject)) {
+					q.Add(e.Value.Subject)
+				}
+			}),
+		},
 	}
 }
 
-// Start looks after the clusters until ctx ends, which is for as long as this server leads; wait returns when nothing runs any
-// more. ctx is fenced: nothing is written for it once another server leads.
-func (r *Runner) Start(ctx context.Context) (wait func()) {
-	var running sync.WaitGroup
-	changed := make(chan struct{}, 1)
-	signal := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
-	stops := []func(){
-		r.State.Clusters.Observe(func(e store.Event[records.Cluster]) { r.poke(records.ClusterKey(e.Key)); signal() }),
-		r.State.Machines.Observe(func(e store.Event[records.Machine]) {
-			if e.Value.Docker != nil {
-				r.poke(e.Value.Cluster())
-			}
-		}),
-		r.State.Operations.Observe(func(e store.Event[operations.Operation]) {
-			if e.Old == nil || e.Old.State != e.Value.State || e.Old.Retry != e.Value.Retry || (e.Old.Hurry == nil) != (e.Value.Hurry == nil) {
-				r.poke(records.ClusterKey(e.Value.Subject))
-			}
-		}),
-	}
-	running.Go(func() {
-		var jobs sync.WaitGroup
-		defer func() {
-			for _, stop := range stops {
-				stop()
-			}
-			jobs.Wait()
-			r.mu.Lock()
-			clear(r.jobs)
-			r.mu.Unlock()
-		}()
-		for {
-			r.match(ctx, &jobs)
-			select {
-			case <-ctx.Done():
-				return
-			case <-changed:
-			}
-		}
-	})
-	return running.Wait
-}
-
-// match has one goroutine for each RKE1 cluster, and none for others.
-func (r *Runner) match(ctx context.Context, jobs *sync.WaitGroup) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	there := map[records.ClusterKey]bool{}
+func (r *Runner) keys() (all []string) {
 	for _, d := range r.State.Clusters.List() {
-		key := records.ClusterKey(d.Key)
-		if there[key] = d.Value.Spec.RKE1(); !there[key] || r.jobs[key] != nil {
-			continue
-		}
-		ctx, cancel := context.WithCancel(ctx)
-		j := &job{wake: make(chan struct{}, 1), cancel: cancel}
-		r.jobs[key] = j
-		jobs.Go(func() { r.look(ctx, key, j) })
-	}
-	for key, j := range r.jobs {
-		if !there[key] {
-			j.cancel()
-			delete(r.jobs, key)
+		if d.Value.Spec.RKE1() {
+			all = append(all, d.Key)
 		}
 	}
+	return all
 }
 
-// look looks at a cluster whenever something concerns it, until ctx ends.
-func (r *Runner) look(ctx context.Context, key records.ClusterKey, j *job) {
-	defer j.cancel()
-	const afterFault = 5 * time.Second
-	for {
-		again, err := r.pass(ctx, key)
-		if ctx.Err() != nil {
-			return
-		}
-		if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
-			continue // somebody else's write came between; it is looked at with it
-		}
-		if err != nil {
-			r.Logger.Error("RKE1 cluster could not be worked on", "cluster", key, "error", err)
-			again = afterFault
-		}
-		var due <-chan time.Time
-		timer := time.NewTimer(max(again, time.Millisecond))
-		if again > 0 {
-			due = timer.C
-		}
-		select {
-		case <-ctx.Done():
-		case <-j.wake:
-		case <-due:
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
-			return
-		}
+// ours says that there is an RKE1 cluster of a key.
+func (r *Runner) ours(key records.ClusterKey) bool {
+	d, ok := r.State.Clusters.Get(string(key))
+	return ok && d.Value.Spec.RKE1()
+}
+
+// reconcile looks at a cluster once. What runs ends when the cluster is gone.
+func (r *Runner) reconcile(ctx context.Context, name string) (reconcile.Result, error) {
+	key := records.ClusterKey(name)
+	if !r.ours(key) {
+		return reconcile.Result{Gone: true}, nil
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer r.State.Clusters.Observe(func(e store.Event[records.Cluster]) {
+		if e.Key == name && (e.Type == store.Deleted || !e.Value.Spec.RKE1()) {
+			cancel()
+		}
+	})()
+	again, err := r.pass(ctx, key)
+	if !r.ours(key) {
+		return reconcile.Result{Gone: true}, nil
+	}
+	return reconcile.Result{After: again}, err
 }
 
 // gather is the snapshot of a cluster; not ok when it is gone.

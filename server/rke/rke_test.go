@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/state"
@@ -91,7 +92,7 @@ func (b *bed) cluster() {
 // start has the runner work; stop ends it.
 func (b *bed) start() (stop func()) {
 	ctx, cancel := context.WithCancel(b.Context())
-	wait := b.runner.Start(ctx)
+	_, wait := reconcile.Begin(ctx, b.runner.Worker(), slog.New(slog.DiscardHandler))
 	return func() { cancel(); wait() }
 }
 

@@ -75,6 +75,9 @@ func checkCollectionName(name string) error {
 	return nil
 }
 
+// Name is that of the collection, as people are told of it.
+func (c *Collection[T]) Name() string { return c.name }
+
 func (c *Collection[T]) collectionName() string { return c.name }
 func (c *Collection[T]) isSensitive() bool      { return c.sensitive }
 

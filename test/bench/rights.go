@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +23,9 @@ import (
 	kubetest "k8s.io/client-go/testing"
 
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/downstream/rights"
+	"github.com/drover-project/drover/server/controllers/rights"
+	"github.com/drover-project/drover/server/projects/membership"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
@@ -70,21 +74,25 @@ func (b *bench) rights(ctx context.Context) (err error) {
 		f.clusters[key], f.apis[key] = clusterID(i), f.api(key)
 	}
 	keeper := rights.NewKeeper(rights.Options{
-		Clusters: func() map[records.ClusterKey]string { return f.clusters }, Bindings: f.bindings, Find: f.state.Role, User: f.user, Uses: f.uses,
+		Clusters: func() []records.ClusterKey { return slices.Collect(maps.Keys(f.clusters)) },
+		Cluster:  func(key records.ClusterKey) (string, bool) { id, ok := f.clusters[key]; return id, ok },
+		Projects: noProjects{}, Secrets: func(string) []records.ProjectSecret { return nil }, Reports: func() bool { return false },
+		Differs:  func(context.Context, records.ClusterKey, []string) error { return nil },
+		Bindings: f.bindings, Find: f.state.Role, User: f.user, Uses: f.uses,
 		Client: func(key records.ClusterKey) (kubernetes.Interface, error) { return f.apis[key], nil },
 		Sweep:  func(context.Context, records.ClusterKey, func(string) bool) error { return nil },
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	working, stop := context.WithCancel(ctx)
 	began := time.Now()
-	wait := keeper.Start(working)
+	_, wait := reconcile.Begin(working, keeper.Worker(rights.Watches(f.state)...), slog.New(slog.DiscardHandler))
 	defer func() { stop(); wait() }()
 	b.say("rights: %d clusters are brought to what people may do in them", rightsClusters)
 	if err := f.quiet(ctx); err != nil {
 		return err
 	}
 	b.table.note(fmt.Sprintf("all rights in %d clusters after a start, %d objects", rightsClusters, f.writes.Load()), inMillis(time.Since(began)-noWrites))
-	return b.rightsSoon(ctx, f, keeper)
+	return b.rightsSoon(ctx, f)
 }
 
 func clusterID(i int) string { return fmt.Sprintf("c-m-%08d", i) }
@@ -119,6 +127,20 @@ func (f *farm) bound(key records.ClusterKey, binding *rbacv1.ClusterRoleBinding)
 		}
 	}
 }
+
+// noProjects is the record of clusters whose namespaces are in no project.
+type noProjects struct{}
+
+func (noProjects) In(string) membership.Known {
+	return membership.Known{ClusterProjects: records.ClusterProjects{Adopted: time.Now()}}
+}
+func (n noProjects) Latest(_ context.Context, id string) (membership.Known, error) {
+	return n.In(id), nil
+}
+func (noProjects) Adopt(context.Context, records.ClusterKey, map[membership.Namespace]string) error {
+	return nil
+}
+func (noProjects) Forget(context.Context, string, []string) error { return nil }
 
 // people makes the users and the bindings, five in each cluster.
 func (f *farm) people(ctx context.Context) error {
@@ -179,7 +201,7 @@ func (f *farm) quiet(ctx context.Context) error {
 }
 
 // rightsSoon gives a newcomer a role at the whole server, which concerns every cluster, and waits for the last.
-func (b *bench) rightsSoon(ctx context.Context, f *farm, keeper *rights.Keeper) error {
+func (b *bench) rightsSoon(ctx context.Context, f *farm) error {
 	var slowest time.Duration
 	for round := range 3 {
 		id := fmt.Sprintf("u-new-%d", round)
@@ -195,7 +217,6 @@ func (b *bench) rightsSoon(ctx context.Context, f *farm, keeper *rights.Keeper) 
 		if _, err := f.state.Bindings.Create(ctx, grb.ID, grb); err != nil {
 			return err
 		}
-		keeper.LookByID("") // as the server does when it sees the binding
 		select {
 		case <-f.all:
 		case <-ctx.Done():

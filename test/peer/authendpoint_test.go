@@ -22,8 +22,9 @@ import (
 
 	"github.com/drover-project/drover/daemon/apiauth"
 	"github.com/drover-project/drover/plans/clusterauth"
-	"github.com/drover-project/drover/server/downstream/authtokens"
+	"github.com/drover-project/drover/server/controllers/authtokens"
 	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -69,8 +70,9 @@ contexts: [{name: webhook, context: {user: Default, cluster: Default}}]
 	must(t, err)
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	keeper := authtokens.NewKeeper(authtokens.Options{
-		Clusters: func() map[records.ClusterKey]authtokens.Cluster {
-			return map[records.ClusterKey]authtokens.Cluster{"fleet-default/harbour": {ID: "c-m-1", Endpoint: true}}
+		Clusters: func() []records.ClusterKey { return []records.ClusterKey{"fleet-default/harbour"} },
+		Cluster: func(records.ClusterKey) (authtokens.Cluster, bool) {
+			return authtokens.Cluster{ID: "c-m-1", Endpoint: true}, true
 		},
 		Tokens: func() []records.Token { p.mu.Lock(); defer p.mu.Unlock(); return p.tokens },
 		User:   func(id string) (records.User, bool) { return records.User{ID: id, Groups: []string{"team://1"}}, true },
@@ -78,7 +80,7 @@ contexts: [{name: webhook, context: {user: Default, cluster: Default}}]
 		Client: func(records.ClusterKey) (clientgo.Interface, error) { return client, nil }, Now: time.Now, Logger: log,
 	})
 	ctx, stop := context.WithCancel(t.Context())
-	wait := keeper.Start(ctx)
+	queue, wait := reconcile.Begin(ctx, keeper.Worker(), log)
 	var webhooks sync.WaitGroup
 	t.Cleanup(func() { stop(); wait(); webhooks.Wait() })
 	arrived, cancel := context.WithTimeout(ctx, soon)
@@ -143,7 +145,7 @@ contexts: [{name: webhook, context: {user: Default, cluster: Default}}]
 	must(t, pods(ann))
 	p.change(func(t *records.Token) { t.Disabled = strings.HasPrefix(t.Name, "kubeconfig-") })
 	began := time.Now()
-	keeper.LookByID("c-m-1")
+	queue.Add("fleet-default/harbour")
 	awaitFor(t, 2*refusedWithin, "ann is refused", func() error {
 		if err := pods(ann); err == nil || !strings.Contains(err.Error(), "401") {
 			return fmt.Errorf("she is not: %v", err)

@@ -106,7 +106,7 @@ func TestPagesOfOthers(t *testing.T) {
 
 // TestPagesOfANewServer looks at lists without anything in them, and at what a server says that lacks a part.
 func TestPagesOfANewServer(t *testing.T) {
-	s, b := serve(t, func(o *api.Options) { o.Audit, o.OpenTunnels = nil, nil }), open(t)
+	s, b := serve(t, func(o *api.Options) { o.Audit, o.Servers.OpenTunnels = nil, nil }), open(t)
 	s.user("admin", true)
 	s.user("carl", false, func(u *records.User) { u.MustChange = true })
 	c := &crawl{browser: b, served: s, axe: axe(t)}

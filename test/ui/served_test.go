@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api"
+	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
@@ -124,7 +125,7 @@ func (s *served) options(quiet *slog.Logger) api.Options {
 		Fleets: &fleets.Fleets{State: s.st, Preview: control.PreviewFleet, Now: now}, People: persons, Directories: outside,
 		Rehearsals: &rehearsals.Asker{State: s.st, Snapshots: &daytwo.Asker{State: s.st, Now: now}, Watching: watching, Now: now, Logger: quiet,
 			InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" }, Server: func() (url, ca string) { return "https://drover.example", "" }},
-		KubeProxy: cluster{}, AskAgent: askHost, OpenTunnels: s.tunnels, ClusterAPI: s.clusterSeen,
+		KubeProxy: cluster{}, AskAgent: askHost, Servers: native.Servers{State: s.st, OpenTunnels: s.tunnels}, ClusterAPI: s.clusterSeen,
 		Presence: presence.New(presence.Options{
 			State: s.st, Self: records.Replica{ID: "this", URL: "https://drover-1.example:8443", Version: "v0.1.0", Started: now().Add(-time.Hour)}, Logger: quiet, Now: now,
 		}),
@@ -147,9 +148,9 @@ func (s *served) clusterSeen(key records.ClusterKey) observed.API {
 func (s *served) tunnels(context.Context) []relay.Held {
 	held := relay.Held{Server: "https://drover.example:8443"}
 	for _, d := range s.st.Connections.List() {
-		held.Sessions = append(held.Sessions, tunnel.SessionInfo{
+		held.Value = append(held.Value, tunnel.SessionInfo{
 			Subject: d.Value.Subject, Kind: "system-agent", Protocol: "drover", Remote: "192.0.2.10:43210", Since: d.Value.Since, LastHeard: time.Now(),
-			Healthy: len(held.Sessions) != 1, Connections: len(held.Sessions), BytesIn: 7 << 20, BytesOut: 130 << 10,
+			Healthy: len(held.Value) != 1, Connections: len(held.Value), BytesIn: 7 << 20, BytesOut: 130 << 10,
 		})
 	}
 	return []relay.Held{held, {Server: "https://drover-2.example:8443", Fault: "dial tcp 192.0.2.2:8443: connection refused"}}

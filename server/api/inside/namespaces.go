@@ -23,7 +23,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/downstream/rights"
+	"github.com/drover-project/drover/server/controllers/rights"
 	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/store"
 )

@@ -29,7 +29,6 @@ import (
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/hosts/presence"
-	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -65,8 +64,6 @@ type API struct {
 	AskAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
 	// DialOnHost opens a connection on a machine's host, by the subject of its tunnel; nil answers 503.
 	DialOnHost func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
-	// OpenTunnels are the tunnels of all servers; nil is none.
-	OpenTunnels func(context.Context) []relay.Held
 	// Presence is who is connected to which server; nil knows of nobody.
 	Presence *presence.Presence
 	// RKE begins operations on RKE1 clusters; nil refuses them.
@@ -85,32 +82,6 @@ type API struct {
 	Rehearsals *rehearsals.Asker
 	Now        func() time.Time
 	Logger     *slog.Logger
-}
-
-// ListTunnels is GET /v1-drover/tunnels. Servers that do not answer are named.
-func (a *API) ListTunnels(c *route.Call) (route.Answer, error) {
-	answer := views.Tunnels{Data: []views.Tunnel{}, Silent: map[string]string{}}
-	if a.OpenTunnels != nil {
-		for _, one := range a.OpenTunnels(c.Ctx()) {
-			if one.Fault != "" && auth.May(c.Who, auth.ListAll, auth.Object{Kind: auth.Tunnel}) {
-				answer.Silent[one.Server] = one.Fault
-			}
-			seen := slices.DeleteFunc(slices.Clone(one.Sessions), func(s tunnel.SessionInfo) bool {
-				id, ofCluster := records.Subject(s.Subject).ClusterID()
-				if !ofCluster {
-					d, _ := a.State.Machines.Get(string(records.Subject(s.Subject).Machine()))
-					id = d.Value.ClusterID
-				}
-				return !auth.May(c.Who, auth.ListAll, auth.In(id, auth.Tunnel))
-			})
-			one.Sessions = seen
-			answer.Data = append(answer.Data, views.OfTunnels(one, func(key string) (records.Machine, bool) {
-				d, ok := a.State.Machines.Get(key)
-				return d.Value, ok
-			})...)
-		}
-	}
-	return route.Answer{Status: http.StatusOK, Body: answer}, nil
 }
 
 // ListMachines is GET /v1-drover/machines?cluster=<id>&follow=true.

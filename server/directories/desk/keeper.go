@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/directories"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -16,23 +17,15 @@ import (
 // lookAgain is how often the leader looks for whom a directory is to be asked about.
 const lookAgain = time.Minute
 
-// Start looks until ctx ends; wait returns when nothing of it runs any more. Only the leader calls it.
-func (d *Desk) Start(ctx context.Context) (wait func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(lookAgain)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				d.Look(ctx)
-			}
-		}
-	}()
-	return func() { <-done }
+// Worker looks again and again for people of whom a directory is to be asked.
+func (d *Desk) Worker() reconcile.Worker {
+	return reconcile.Worker{
+		Name: "directories", Title: "asks directories about people who are away", First: lookAgain, Resync: lookAgain,
+		Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+			d.Look(ctx)
+			return reconcile.Result{}, nil
+		},
+	}
 }
 
 // Look asks about everybody who has a token and of whom what is known is older than auth-user-info-max-age-seconds. A directory

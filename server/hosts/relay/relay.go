@@ -37,7 +37,6 @@ const (
 type Tunnels interface {
 	Dial(ctx context.Context, subject string, to tunnel.Target) (net.Conn, error)
 	Connected(subject string) (since time.Time, ok bool)
-	Sessions() []tunnel.SessionInfo
 }
 
 // Presence knows which server holds which tunnel.

@@ -238,26 +238,34 @@ func TestTunnelsOfAllServers(t *testing.T) {
 	web, trust := holder(t, hosts{"c:m-2": echo})
 	mux := http.NewServeMux()
 	there := New(Options{Local: hosts{"c:m-2": echo}, Presence: held{}, Secret: secret, Logger: slog.New(slog.DiscardHandler)})
-	mux.HandleFunc(SessionsPath, there.ServeSessions)
+	mux.HandleFunc(SessionsPath, there.Serve(func() any { return hosts{"c:m-2": echo}.Sessions() }))
 	web.Config.Handler = mux
 	here := Options{Local: hosts{"c:m-1": echo}, Presence: held{}, Secret: secret, TLS: trust, Logger: slog.New(slog.DiscardHandler)}
-	all := New(here).Sessions(t.Context(), records.Replica{URL: "https://here"}, []records.Replica{{URL: web.URL}, {URL: "https://127.0.0.1:1"}})
-	if len(all) != 3 || all[0].Server != "https://here" || all[0].Sessions[0].Subject != "c:m-1" {
+	own := Held{Server: "https://here", Value: hosts{"c:m-1": echo}.Sessions()}
+	ask := func(others ...string) []Held {
+		var all []records.Replica
+		for _, url := range others {
+			all = append(all, records.Replica{URL: url})
+		}
+		return Ask(t.Context(), New(here), SessionsPath, own, all)
+	}
+	all := ask(web.URL, "https://127.0.0.1:1")
+	if len(all) != 3 || all[0].Server != "https://here" || all[0].Value[0].Subject != "c:m-1" {
 		t.Fatalf("%+v", all)
 	}
-	if s := all[1]; s.Fault != "" || len(s.Sessions) != 1 || s.Sessions[0].Subject != "c:m-2" || s.Sessions[0].Connections != 3 {
+	if s := all[1]; s.Fault != "" || len(s.Value) != 1 || s.Value[0].Subject != "c:m-2" || s.Value[0].Connections != 3 {
 		t.Errorf("the other server: %+v", s)
 	}
-	if s := all[2]; !strings.Contains(s.Fault, "ask server https://127.0.0.1:1 for its tunnels") {
+	if s := all[2]; !strings.Contains(s.Fault, "ask server https://127.0.0.1:1") {
 		t.Errorf("a server that is gone: %+v", s)
 	}
 	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the secret was sent without TLS") }))
 	defer plain.Close()
-	if all = New(here).Sessions(t.Context(), records.Replica{}, []records.Replica{{URL: plain.URL}}); !strings.Contains(all[1].Fault, "not of the form https://") {
+	if all = ask(plain.URL); !strings.Contains(all[1].Fault, "not of the form https://") {
 		t.Errorf("a server without TLS: %+v", all[1])
 	}
 	here.Secret = "wrong"
-	if all = New(here).Sessions(t.Context(), records.Replica{}, []records.Replica{{URL: web.URL}}); !strings.Contains(all[1].Fault, "401") {
+	if all = ask(web.URL); !strings.Contains(all[1].Fault, "401") {
 		t.Errorf("with a wrong secret: %+v", all[1])
 	}
 }

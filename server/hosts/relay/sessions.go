@@ -1,4 +1,4 @@
-// Listing: which tunnels end at which server.
+// What servers ask of each other: which tunnels end at which server, and what its workers do.
 
 package relay
 
@@ -15,8 +15,11 @@ import (
 	"github.com/drover-project/drover/tunnel"
 )
 
-// SessionsPath is where a server lists its tunnels for the others.
-const SessionsPath = "/v1-drover/relay/sessions"
+// SessionsPath is where a server lists its tunnels for the others, and WorkersPath its workers.
+const (
+	SessionsPath = "/v1-drover/relay/sessions"
+	WorkersPath  = "/v1-drover/relay/workers"
+)
 
 const (
 	// listLimit bounds another server's answer in time, maxList in bytes.
@@ -24,46 +27,47 @@ const (
 	maxList   = 32 << 20
 )
 
-// Held are the tunnels of one server.
-type Held struct {
+// Said is what one server says of itself.
+type Said[T any] struct {
 	// Server is its URL.
-	Server   string
-	Sessions []tunnel.SessionInfo
-	// Fault is why they are not known.
+	Server string
+	Value  T
+	// Fault is why it did not say it.
 	Fault string
 }
 
-// Sessions are the open tunnels of this server and of the others, each of which has a few
-// seconds to answer.
-func (r *Relay) Sessions(ctx context.Context, own records.Replica, others []records.Replica) []Held {
-	all := make([]Held, 1+len(others))
-	all[0] = Held{Server: own.URL, Sessions: r.Local.Sessions()}
+// Held are the tunnels of one server.
+type Held = Said[[]tunnel.SessionInfo]
+
+// Ask is what this server says and what the others say at a path, each of which has a few seconds to answer.
+func Ask[T any](ctx context.Context, r *Relay, path string, own Said[T], others []records.Replica) []Said[T] {
+	all := make([]Said[T], 1+len(others))
+	all[0] = own
 	var asked sync.WaitGroup
 	for i, other := range others {
 		asked.Go(func() {
-			h := Held{Server: other.URL}
-			var err error
-			if h.Sessions, err = r.sessionsOf(ctx, other); err != nil {
-				h.Fault = err.Error()
+			said := Said[T]{Server: other.URL}
+			if err := r.get(ctx, other, path, &said.Value); err != nil {
+				said.Fault = err.Error()
 			}
-			all[1+i] = h
+			all[1+i] = said
 		})
 	}
 	asked.Wait()
 	return all
 }
 
-func (r *Relay) sessionsOf(ctx context.Context, other records.Replica) ([]tunnel.SessionInfo, error) {
+func (r *Relay) get(ctx context.Context, other records.Replica, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, listLimit)
 	defer cancel()
 	u, err := addressOf(other)
 	if err != nil {
-		return nil, fmt.Errorf("ask for its tunnels: %w", err)
+		return fmt.Errorf("ask another server: %w", err)
 	}
-	u.Path = SessionsPath
+	u.Path = path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("ask server %s for its tunnels: %w", other.URL, err)
+		return fmt.Errorf("ask server %s: %w", other.URL, err)
 	}
 	request.Header.Set("Authorization", "Bearer "+r.Secret)
 	client := &http.Client{
@@ -72,24 +76,25 @@ func (r *Relay) sessionsOf(ctx context.Context, other records.Replica) ([]tunnel
 	}
 	answer, err := client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask server %s for its tunnels: %w", other.URL, err)
+		return fmt.Errorf("ask server %s: %w", other.URL, err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask server %s for its tunnels: it answered %s", other.URL, answer.Status)
+		return fmt.Errorf("ask server %s: it answered %s", other.URL, answer.Status)
 	}
-	var list []tunnel.SessionInfo
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxList)).Decode(&list); err != nil {
-		return nil, fmt.Errorf("read the tunnels of server %s: %w", other.URL, err)
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxList)).Decode(into); err != nil {
+		return fmt.Errorf("read the answer of server %s: %w", other.URL, err)
 	}
-	return list, nil
+	return nil
 }
 
-// ServeSessions lists this server's tunnels for another server.
-func (r *Relay) ServeSessions(w http.ResponseWriter, request *http.Request) {
-	if !r.trusted(w, request) {
-		return
+// Serve answers other servers with what this one says of itself.
+func (r *Relay) Serve(own func() any) http.HandlerFunc {
+	return func(w http.ResponseWriter, request *http.Request) {
+		if !r.trusted(w, request) {
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(own()) // the other server does not wait any more when this fails
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(r.Local.Sessions()) // nobody is left to answer when this fails
 }

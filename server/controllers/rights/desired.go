@@ -1,6 +1,6 @@
 // Package rights carries what people may do in clusters into the clusters: roles and bindings of
 // the server become cluster roles and bindings of Kubernetes, so that a cluster's own API decides,
-// also for those who reach it without the server. Wanted says what should be there, as a function
+// also for those who reach it without the server. Desired says what should be there, as a function
 // of a snapshot; Sync makes it so; Keeper does that for all clusters, again and again.
 //
 // Names, labels and what becomes of what are those of Rancher, which finds them in a cluster that
@@ -61,8 +61,8 @@ type Objects struct {
 	Bindings map[types.NamespacedName]*rbacv1.RoleBinding
 }
 
-// Wanted is what should be in the cluster.
-func Wanted(s Snapshot) Objects {
+// Desired is what should be in the cluster.
+func Desired(s Snapshot) Objects {
 	w := wanted{Snapshot: s, out: Objects{ClusterRoles: map[string]*rbacv1.ClusterRole{}, Bindings: map[types.NamespacedName]*rbacv1.RoleBinding{}}}
 	sorted := slices.SortedFunc(slices.Values(s.Bindings), func(a, b roles.Binding) int { return strings.Compare(a.ID, b.ID) })
 	for _, b := range sorted {

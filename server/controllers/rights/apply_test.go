@@ -20,7 +20,7 @@ import (
 // synced makes a cluster have what bindings come to.
 func synced(t *testing.T, client *fake.Clientset, bindings ...roles.Binding) []string {
 	t.Helper()
-	done, err := Sync(t.Context(), client, Wanted(snapshot(bindings...)))
+	done, err := Sync(t.Context(), client, Desired(snapshot(bindings...)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestReport(t *testing.T) {
 	client := fake.NewClientset()
 	member, reader := inCluster("crtb-bob", "cluster-member", "u-bob01"), inProject("prtb-ann", "secrets-view", "u-ann01", web)
 	synced(t, client, member, reader)
-	want := Wanted(snapshot(member, reader))
+	want := Desired(snapshot(member, reader))
 	report := func(want Objects, had Had) Outcome {
 		t.Helper()
 		done, err := Report(t.Context(), client, want, had)
@@ -119,7 +119,7 @@ func TestReport(t *testing.T) {
 		t.Error(diff)
 	}
 	// The role changes at the server, and a right is lost: both arrive.
-	next := Wanted(snapshot(reader))
+	next := Desired(snapshot(reader))
 	next.ClusterRoles["secrets-view"].Rules[0].Verbs = []string{"list"}
 	next.ClusterRoles["secrets-view"].Annotations[RulesAnnotation] = "another"
 	done, err := Report(t.Context(), client, next, first.Had)
@@ -145,7 +145,7 @@ func TestAFailureStopsNothingElse(t *testing.T) {
 	client.PrependReactor("create", "clusterroles", func(kubetest.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("the webhook is down")
 	})
-	done, err := Sync(t.Context(), client, Wanted(snapshot(inCluster("crtb-bob", "cluster-member", "u-bob01"))))
+	done, err := Sync(t.Context(), client, Desired(snapshot(inCluster("crtb-bob", "cluster-member", "u-bob01"))))
 	if err == nil || !strings.Contains(err.Error(), "cluster role cluster-member: not created: the webhook is down") {
 		t.Errorf("error %v", err)
 	}
@@ -169,7 +169,7 @@ func TestSomebodyElsesRole(t *testing.T) {
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
-			want := Wanted(snapshot(given))
+			want := Desired(snapshot(given))
 			client := fake.NewClientset(theirs.DeepCopy(), widened(want.Bindings[name])) // the binding is left of a time when the role was ours
 			is := func() *rbacv1.ClusterRole {
 				t.Helper()
@@ -189,7 +189,7 @@ func TestSomebodyElsesRole(t *testing.T) {
 			if _, err := client.RbacV1().ClusterRoleBindings().Get(t.Context(), name.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				t.Errorf("somebody has the role: %v", err)
 			}
-			if _, err := look(client, Wanted(snapshot()), done.Had); err != nil {
+			if _, err := look(client, Desired(snapshot()), done.Had); err != nil {
 				t.Error(err)
 			}
 			if diff := cmp.Diff(theirs, is()); diff != "" {
@@ -228,7 +228,7 @@ func TestKubernetesOwnRoles(t *testing.T) {
 		}
 		return find(kind, id)
 	}
-	done, err := Sync(t.Context(), client, Wanted(s))
+	done, err := Sync(t.Context(), client, Desired(s))
 	if done.Changes != nil || done.Differs != nil || err != nil {
 		t.Errorf("%+v, %v", done, err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/server/roles"
 )
 
-const cluster, web, store = "c-m-abcd2345", "c-m-abcd2345:p-web01", "c-m-abcd2345:p-sto01"
+const cluster, web, shop = "c-m-abcd2345", "c-m-abcd2345:p-web01", "c-m-abcd2345:p-sto01"
 
 // snapshot has two projects and two people: u-ann01 and u-bob01.
 func snapshot(bindings ...roles.Binding) Snapshot {
@@ -34,7 +34,7 @@ func snapshot(bindings ...roles.Binding) Snapshot {
 			id, ok := roles.LocalUserID(principal)
 			return id, ok && slices.Contains([]string{"u-ann01", "u-bob01"}, id)
 		},
-		Namespaces: map[string]string{"web": web, "web-db": web, "store": store, "loose": ""},
+		Namespaces: map[string]string{"web": web, "web-db": web, "store": shop, "loose": ""},
 	}
 }
 
@@ -96,7 +96,7 @@ func TestWhatBindingsComeTo(t *testing.T) {
 		{"a project that has no namespace", []roles.Binding{inProject("prtb-empty", "workloads-view", "u-ann01", cluster+":p-new01")}, workloadsRole(t)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, lines(Wanted(snapshot(tc.binding...)))); diff != "" {
+			if diff := cmp.Diff(tc.want, lines(Desired(snapshot(tc.binding...)))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -122,7 +122,7 @@ func TestMembersOfAProject(t *testing.T) {
 	bindings := func(o Objects) []string {
 		return slices.DeleteFunc(lines(o), func(l string) bool { return strings.HasPrefix(l, "role ") && !strings.Contains(l, "[namespaces]") })
 	}
-	reader := Wanted(snapshot(inProject("prtb-read1", "read-only", "u-ann01", web)))
+	reader := Desired(snapshot(inProject("prtb-read1", "read-only", "u-ann01", web)))
 	if diff := cmp.Diff([]string{
 		"cluster: User u-ann01 is p-web01-namespaces-readonly, for p-web01_prtb-read1",
 		"role p-web01-namespaces-readonly: [get] [] [namespaces] [web web-db]",
@@ -132,7 +132,7 @@ func TestMembersOfAProject(t *testing.T) {
 	}, bindings(reader)); diff != "" {
 		t.Error(diff)
 	}
-	owner := bindings(Wanted(snapshot(inProject("prtb-own01", "project-owner", "u-bob01", store))))
+	owner := bindings(Desired(snapshot(inProject("prtb-own01", "project-owner", "u-bob01", shop))))
 	for _, want := range []string{
 		"cluster: User u-bob01 is create-ns, for p-sto01_prtb-own01", "cluster: User u-bob01 is p-sto01-namespaces-edit, for p-sto01_prtb-own01",
 		"role p-sto01-namespaces-edit: [*] [] [namespaces] [store]", "role create-ns: [create] [] [namespaces] []", "store: User u-bob01 is admin, for p-sto01_prtb-own01",
@@ -192,7 +192,7 @@ func TestWhatIsInNoNamespace(t *testing.T) {
 				}
 				return roles.Builtin(kind, id)
 			}
-			got := slices.DeleteFunc(lines(Wanted(s)), func(l string) bool { return !strings.Contains(l, "-promoted") })
+			got := slices.DeleteFunc(lines(Desired(s)), func(l string) bool { return !strings.Contains(l, "-promoted") })
 			if len(got) == 0 {
 				got = nil
 			}
@@ -203,7 +203,7 @@ func TestWhatIsInNoNamespace(t *testing.T) {
 	}
 	s := snapshot(inCluster("crtb-a", "rt-wide", "u-ann01"))
 	s.Find = func(roles.Kind, string) (roles.Role, bool) { return own["rt-wide"], true }
-	if got := lines(Wanted(s)); len(got) != 2 {
+	if got := lines(Desired(s)); len(got) != 2 {
 		t.Errorf("a role of a cluster, which holds in all of it: %q", got)
 	}
 }
@@ -220,7 +220,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	o := Wanted(snapshot(inCluster("crtb-m", "cluster-member", "u-bob01")))
+	o := Desired(snapshot(inCluster("crtb-m", "cluster-member", "u-bob01")))
 	if names := slices.Collect(maps.Keys(o.Bindings)); !slices.Equal(names, []types.NamespacedName{{Name: "crb-dzaxnipqpj"}}) {
 		t.Errorf("bindings %v", names)
 	}

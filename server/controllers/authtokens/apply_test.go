@@ -52,7 +52,7 @@ func synced(t *testing.T, s *apiServer, want Objects) []string {
 
 func TestSync(t *testing.T) {
 	s := deployed(t)
-	want := Wanted(snapshot())
+	want := Desired(snapshot())
 	if diff := cmp.Diff([]string{
 		"user u-ann written", "secret kubeconfig-u-ann1 written", "token kubeconfig-u-ann1 written", "secret kubeconfig-u-ann2 written", "token kubeconfig-u-ann2 written",
 	}, synced(t, s, want)); diff != "" {
@@ -116,7 +116,7 @@ func TestSync(t *testing.T) {
 // TestASecretThatChanged: a cluster takes the new text of a token, and not the old one any more.
 func TestASecretThatChanged(t *testing.T) {
 	s := deployed(t)
-	want := Wanted(snapshot())
+	want := Desired(snapshot())
 	synced(t, s, want)
 	want.Hashes["kubeconfig-u-ann2"] = "$3:1:another hash"
 	if diff := cmp.Diff([]string{"secret kubeconfig-u-ann2 written"}, synced(t, s, want)); diff != "" {
@@ -131,7 +131,7 @@ func TestASecretThatChanged(t *testing.T) {
 func TestHalfATokenIsNobodys(t *testing.T) {
 	s := deployed(t)
 	s.fails = "PATCH secrets/kubeconfig-u-ann1"
-	changes, err := Sync(t.Context(), s.client, Wanted(snapshot()), noon)
+	changes, err := Sync(t.Context(), s.client, Desired(snapshot()), noon)
 	if err == nil || !strings.Contains(err.Error(), "secret kubeconfig-u-ann1 not written") || s.object(annsToken) != nil {
 		t.Errorf("%v, %v", changes, err)
 	}
@@ -142,14 +142,14 @@ func TestHalfATokenIsNobodys(t *testing.T) {
 
 func TestTypesThatAreMissing(t *testing.T) {
 	s := newAPIServer(t)
-	if changes, err := Sync(t.Context(), s.client, Wanted(snapshot()), noon); !apierrors.IsNotFound(err) || len(changes) > 0 {
+	if changes, err := Sync(t.Context(), s.client, Desired(snapshot()), noon); !apierrors.IsNotFound(err) || len(changes) > 0 {
 		t.Errorf("%v, %v", changes, err)
 	}
 }
 
 func TestWithdraw(t *testing.T) {
 	s := deployed(t)
-	synced(t, s, Wanted(snapshot()))
+	synced(t, s, Desired(snapshot()))
 	s.took()
 	if _, err := withdraw(t.Context(), s.client); err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func snapshot() Snapshot {
 	}
 }
 
-func TestWanted(t *testing.T) {
+func TestDesired(t *testing.T) {
 	old, err := clusterauth.OfSum(random.Hash("kubeconfig-u-ann2"))
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestWanted(t *testing.T) {
 		Hashes: map[string]string{"kubeconfig-u-ann1": "$3:1:hash of kubeconfig-u-ann1", "kubeconfig-u-ann2": old},
 		Users:  map[string]clusterauth.User{"u-ann": {Groups: []string{"team://1", "team://2"}, Enabled: true}},
 	}
-	if diff := cmp.Diff(want, Wanted(snapshot())); diff != "" {
+	if diff := cmp.Diff(want, Desired(snapshot())); diff != "" {
 		t.Error(diff)
 	}
 	if err := clusterauth.Verify(old, "kubeconfig-u-ann2"); err != nil {

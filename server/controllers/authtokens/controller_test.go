@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -19,6 +20,7 @@ const harbour = records.ClusterKey("fleet-default/harbour")
 type bed struct {
 	*apiServer
 	keeper *Keeper
+	queue  reconcile.Queue
 
 	mu       sync.Mutex
 	snapshot Snapshot
@@ -29,10 +31,11 @@ type bed struct {
 func newBed(t *testing.T) *bed {
 	b := &bed{apiServer: newAPIServer(t), snapshot: snapshot(), endpoint: true}
 	b.keeper = NewKeeper(Options{
-		Clusters: func() map[records.ClusterKey]Cluster {
+		Clusters: func() []records.ClusterKey { return []records.ClusterKey{harbour} },
+		Cluster: func(records.ClusterKey) (Cluster, bool) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			return map[records.ClusterKey]Cluster{harbour: {ID: harbourID, Endpoint: b.endpoint}}
+			return Cluster{ID: harbourID, Endpoint: b.endpoint}, true
 		},
 		Tokens: func() []records.Token { b.mu.Lock(); defer b.mu.Unlock(); return b.snapshot.Tokens },
 		User:   b.snapshot.User, Uses: func(userID, _ string) bool { return b.snapshot.Uses(userID) },
@@ -48,7 +51,8 @@ func newBed(t *testing.T) *bed {
 		Now: func() time.Time { return noon }, Logger: slog.New(slog.DiscardHandler),
 	})
 	ctx, stop := context.WithCancel(t.Context())
-	wait := b.keeper.Start(ctx)
+	var wait func()
+	b.queue, wait = reconcile.Begin(ctx, b.keeper.Worker(), slog.New(slog.DiscardHandler))
 	t.Cleanup(func() { stop(); wait() })
 	return b
 }
@@ -72,6 +76,12 @@ func (b *bed) until(t *testing.T, what string, so func() bool) {
 	}
 }
 
+// comesBack has the API of the cluster reached again.
+func (b *bed) comesBack() {
+	b.keeper.CameBack(harbour)
+	b.queue.Add(string(harbour))
+}
+
 func (b *bed) has(path string) bool { return b.object(path) != nil }
 
 func TestKeeper(t *testing.T) {
@@ -79,18 +89,16 @@ func TestKeeper(t *testing.T) {
 	b.until(t, "kube-api-auth and ann's token are there", func() bool { return b.has(daemonSet) && b.has(annsToken) })
 
 	// A token that is disabled while the cluster is away goes when it comes back.
-	b.keeper.Reached(harbour, true)
 	b.change(func() { b.away = true })
-	b.keeper.Reached(harbour, false)
 	b.change(func() {
 		tokens := append([]records.Token{}, b.snapshot.Tokens...)
 		tokens[0].Disabled = true
 		b.snapshot.Tokens = tokens
 	})
-	b.keeper.LookByID(harbourID)
+	b.queue.Add(string(harbour))
 	b.change(func() { b.away = false })
 	began := time.Now()
-	b.keeper.Reached(harbour, true)
+	b.comesBack()
 	b.until(t, "the token is gone", func() bool { return !b.has(annsToken) })
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it went after %s", took)
@@ -100,12 +108,11 @@ func TestKeeper(t *testing.T) {
 	b.apiServer.mu.Lock()
 	delete(b.objects, daemonSet)
 	b.apiServer.mu.Unlock()
-	b.keeper.Reached(harbour, false)
-	b.keeper.Reached(harbour, true)
+	b.comesBack()
 	b.until(t, "kube-api-auth is there again", func() bool { return b.has(daemonSet) })
 
 	// Switched off, nothing of it is left, and nobody asks any more.
 	b.change(func() { b.endpoint = false })
-	b.keeper.Match()
+	b.queue.Add(string(harbour))
 	b.until(t, "all of it is gone", func() bool { return !b.has(daemonSet) && !b.has(annsUser) })
 }

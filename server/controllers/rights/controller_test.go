@@ -25,6 +25,7 @@ import (
 	kubetest "k8s.io/client-go/testing"
 
 	"github.com/drover-project/drover/server/projects/membership"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 )
@@ -34,6 +35,7 @@ const harbour = records.ClusterKey("fleet-default/harbour")
 // bed is one cluster that a keeper keeps.
 type bed struct {
 	keeper *Keeper
+	queue  reconcile.Queue
 	client *fake.Clientset
 
 	mu       sync.Mutex
@@ -56,13 +58,11 @@ func newBed(namespaces ...*corev1.Namespace) *bed {
 	}
 	s := snapshot()
 	b.keeper = NewKeeper(Options{
-		Clusters: func() map[records.ClusterKey]string {
+		Clusters: func() []records.ClusterKey { return []records.ClusterKey{harbour} },
+		Cluster: func(records.ClusterKey) (string, bool) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			if b.gone {
-				return nil
-			}
-			return map[records.ClusterKey]string{harbour: cluster}
+			return cluster, !b.gone
 		},
 		Bindings: func(string) []roles.Binding { b.mu.Lock(); defer b.mu.Unlock(); return slices.Clone(b.bindings) },
 		Projects: b,
@@ -92,6 +92,12 @@ func newBed(namespaces ...*corev1.Namespace) *bed {
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	return b
+}
+
+// start runs the keeper's worker.
+func (b *bed) start(ctx context.Context) (wait func()) {
+	b.queue, wait = reconcile.Begin(ctx, b.keeper.Worker(), b.keeper.Logger)
+	return wait
 }
 
 // builtin are the two projects of the cluster.
@@ -133,7 +139,7 @@ func (b *bed) Forget(_ context.Context, _ string, uids []string) error {
 // put records the project of a namespace, as the API does, and has the cluster looked at.
 func (b *bed) put(uid, project string) {
 	b.set(func() { b.recorded[uid] = project })
-	b.keeper.LookByID(cluster)
+	b.queue.Add(string(harbour))
 }
 
 // named is a namespace whose UID is "uid-" and its name; marks are its annotation, or nothing.
@@ -199,33 +205,28 @@ func TestTheKeeperFollowsBindingsAndClusters(t *testing.T) {
 		b := newBed()
 		b.away = true
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := b.keeper.Start(ctx)
+		wait := b.start(ctx)
 		b.set(func() { b.bindings = []roles.Binding{inCluster("crtb-bob", "cluster-member", "u-bob01")} })
 		time.Sleep(10 * time.Minute)
 		if n := b.bound(t, ""); n != 0 {
 			t.Errorf("%d bindings in a cluster that is away", n)
 		}
 		b.set(func() { b.away = false })
-		b.keeper.Reached(harbour, true)
+		b.queue.Add(string(harbour))
 		time.Sleep(gather + time.Millisecond)
 		if n := b.bound(t, ""); n != 1 {
 			t.Errorf("%d bindings once it is back", n)
 		}
 		b.set(func() { b.bindings = nil })
-		b.keeper.LookByID("c-m-another1")
-		time.Sleep(gather + time.Millisecond)
-		if n := b.bound(t, ""); n != 1 {
-			t.Errorf("%d bindings after a change of another cluster", n)
-		}
-		b.keeper.LookByID(cluster)
+		b.queue.Add(string(harbour))
 		time.Sleep(gather + time.Millisecond)
 		if n := b.bound(t, ""); n != 0 {
 			t.Errorf("%d bindings after they went at the server", n)
 		}
 		// A removed cluster is let alone.
 		b.set(func() { b.gone, b.bindings = true, []roles.Binding{inCluster("crtb-bob", "cluster-member", "u-bob01")} })
-		b.keeper.Match()
-		b.keeper.Reached(harbour, true)
+		b.queue.Add(string(harbour))
+		b.queue.Add(string(harbour))
 		time.Sleep(lookEvery)
 		if n := b.bound(t, ""); n != 0 {
 			t.Errorf("%d bindings in a cluster that was removed", n)
@@ -240,7 +241,7 @@ func TestTheKeeperPutsBackNowAndThen(t *testing.T) {
 		b := newBed()
 		b.bindings = []roles.Binding{inCluster("crtb-bob", "cluster-member", "u-bob01")}
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := b.keeper.Start(ctx)
+		wait := b.start(ctx)
 		time.Sleep(time.Second)
 		if err := b.client.RbacV1().ClusterRoleBindings().Delete(t.Context(), "crb-dzaxnipqpj", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -261,7 +262,7 @@ func TestANamespaceThatMoves(t *testing.T) {
 		b.recorded["uid-kube-public"] = "" // a person took it out
 		b.bindings = []roles.Binding{inProject("prtb-ann", "secrets-view", "u-ann01", builtin.Default)}
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := b.keeper.Start(ctx)
+		wait := b.start(ctx)
 		time.Sleep(time.Second)
 		got := map[string]string{}
 		for _, name := range []string{"default", "kube-system", "kube-public", "web"} {
@@ -331,7 +332,7 @@ func TestAMarkOfTheCluster(t *testing.T) {
 				var copied atomic.Bool
 				b.client.PrependReactor("create", "secrets", func(kubetest.Action) (bool, runtime.Object, error) { copied.Store(true); return false, nil, nil })
 				ctx, cancel := context.WithCancel(t.Context())
-				wait := b.keeper.Start(ctx)
+				wait := b.start(ctx)
 				time.Sleep(time.Second)
 				b.annotate(t, c.namespace.Name, c.marked)
 				time.Sleep(time.Second)
@@ -339,7 +340,7 @@ func TestAMarkOfTheCluster(t *testing.T) {
 				b.mu.Lock()
 				last := b.differs[len(b.differs)-1]
 				b.mu.Unlock()
-				b.keeper.LookByID(cluster)
+				b.queue.Add(string(harbour))
 				time.Sleep(3 * lookEvery)
 				cancel()
 				wait()
@@ -366,7 +367,7 @@ func TestANamespaceMadeAgain(t *testing.T) {
 		b.recorded["uid-kube-public"] = mine
 		b.secrets = []records.ProjectSecret{{ProjectID: mine, Name: "mirror", Type: "Opaque"}}
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := b.keeper.Start(ctx)
+		wait := b.start(ctx)
 		time.Sleep(time.Second)
 		for _, name := range []string{"web", "kube-public"} {
 			if _, err := b.client.CoreV1().Secrets(name).Get(t.Context(), "mirror", metav1.GetOptions{}); err != nil {
@@ -398,7 +399,7 @@ func TestANamespaceMadeThroughTheServer(t *testing.T) {
 		b.projects = []string{mine}
 		b.secrets = []records.ProjectSecret{{ProjectID: mine, Name: "mirror", Type: "Opaque"}}
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := b.keeper.Start(ctx)
+		wait := b.start(ctx)
 		time.Sleep(time.Second)
 		for _, name := range []string{"web", "alone"} {
 			if _, err := b.client.CoreV1().Namespaces().Create(t.Context(), named(name, mine), metav1.CreateOptions{}); err != nil {
@@ -434,7 +435,7 @@ func TestAdoption(t *testing.T) {
 		b := newBed(named("web", mine), named("kube-public", ""), named("late"))
 		b.projects, b.adopted = []string{mine}, time.Time{}
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := b.keeper.Start(ctx)
+		wait := b.start(ctx)
 		time.Sleep(time.Second)
 		b.annotate(t, "late", mine)
 		time.Sleep(time.Second)
@@ -462,7 +463,7 @@ func TestAHostileList(t *testing.T) {
 		}
 		b.secrets = []records.ProjectSecret{{ProjectID: mine, Name: "mirror", Type: "Opaque"}}
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := b.keeper.Start(ctx)
+		wait := b.start(ctx)
 		time.Sleep(time.Second)
 		cancel()
 		wait()
@@ -481,7 +482,7 @@ func TestSecretsOfProjects(t *testing.T) {
 	b.projects = []string{cluster + ":p-shop1"}
 	b.secrets = []records.ProjectSecret{{ProjectID: cluster + ":p-shop1", Name: "mirror", Type: "Opaque", Data: map[string][]byte{"a": []byte("b")}}}
 	ctx, cancel := context.WithCancel(t.Context())
-	wait := b.keeper.Start(ctx)
+	wait := b.start(ctx)
 	defer wait()
 	defer cancel()
 	there := func() bool {
@@ -502,13 +503,13 @@ func TestARemovedProject(t *testing.T) {
 		b.projects, b.recorded["uid-a"] = []string{mine}, mine
 		b.bindings = []roles.Binding{inProject("prtb-ann", "secrets-view", "u-ann01", mine)}
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := b.keeper.Start(ctx)
+		wait := b.start(ctx)
 		time.Sleep(time.Second)
 		if n := b.bound(t, "a"); n != 1 {
 			t.Errorf("%d bindings in a namespace of a project of one's own", n)
 		}
 		b.set(func() { b.projects, b.bindings = nil, nil })
-		b.keeper.LookByID(cluster)
+		b.queue.Add(string(harbour))
 		time.Sleep(time.Second)
 		a, other := b.mark(t, "a"), b.mark(t, "b")
 		cancel()
@@ -529,12 +530,12 @@ func TestTheKeeperReports(t *testing.T) {
 		b.reports = true
 		b.bindings = []roles.Binding{inCluster("crtb-bob", "cluster-member", "u-bob01")}
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := b.keeper.Start(ctx)
+		wait := b.start(ctx)
 		time.Sleep(time.Second)
 		if err := b.client.RbacV1().ClusterRoleBindings().Delete(t.Context(), "crb-dzaxnipqpj", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		b.keeper.LookByID(cluster)
+		b.queue.Add(string(harbour))
 		time.Sleep(time.Second)
 		b.set(func() {
 			want := [][]string{nil, {"cluster role binding crb-dzaxnipqpj was deleted"}}
@@ -546,7 +547,7 @@ func TestTheKeeperReports(t *testing.T) {
 			t.Errorf("%d bindings though it is to be reported alone", n)
 		}
 		b.set(func() { b.reports = false })
-		b.keeper.LookByID("")
+		b.queue.Add(string(harbour))
 		time.Sleep(time.Second)
 		n := b.bound(t, "")
 		cancel()
@@ -586,7 +587,7 @@ func TestManyObjects(t *testing.T) {
 		few := []roles.Binding{inCluster("crtb-bob", "cluster-member", "u-bob01")}
 		b.bindings = few
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := b.keeper.Start(ctx)
+		wait := b.start(ctx)
 		for _, step := range []struct {
 			bindings       []roles.Binding
 			kept, warnings int
@@ -598,7 +599,7 @@ func TestManyObjects(t *testing.T) {
 			{append(few, inProject("prtb-ann", "secrets-view", "u-ann01", web)), 2 + 1 + many, 2},
 		} {
 			b.set(func() { b.bindings = step.bindings })
-			b.keeper.LookByID(cluster)
+			b.queue.Add(string(harbour))
 			time.Sleep(2 * gather)
 			synctest.Wait()
 			if got, warned := b.keeper.Kept()[harbour], strings.Count(log.String(), "many objects are kept"); got != step.kept || warned != step.warnings {

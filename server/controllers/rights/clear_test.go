@@ -37,7 +37,7 @@ func TestClear(t *testing.T) {
 		t.Helper()
 		b := newBed()
 		b.keeper.Projects = fixed{b, k}
-		of, err := b.keeper.namespaces(t.Context(), client, &loop{key: harbour, id: id, marks: marks{putBack: map[string]time.Time{}}})
+		of, err := b.keeper.namespaces(t.Context(), client, &kept{key: harbour, id: id, marks: marks{putBack: map[string]time.Time{}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,7 @@ type marks struct {
 }
 
 // namespaces finds the namespaces of a cluster, by name, with the project of each or "". Their marks are made to say so.
-func (k *Keeper) namespaces(ctx context.Context, client kubernetes.Interface, l *loop) (map[string]string, error) {
+func (k *Keeper) namespaces(ctx context.Context, client kubernetes.Interface, l *kept) (map[string]string, error) {
 	before := k.Projects.In(l.id)
 	list, err := bounds.All[*corev1.Namespace](ctx, metav1.ListOptions{}, client.CoreV1().Namespaces().List)
 	if err != nil {

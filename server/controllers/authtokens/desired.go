@@ -1,6 +1,6 @@
 // Package authtokens carries tokens into the clusters that have an authorized endpoint, so that their
 // API takes them while the server is away: those that are limited to the cluster, as hashes, and who
-// their users are. It also puts there what answers the cluster's API (kube-api-auth). Wanted says what
+// their users are. It also puts there what answers the cluster's API (kube-api-auth). Desired says what
 // should be there, as a function of a snapshot; Sync makes it so; Keeper does that for all clusters,
 // again and again. What people may do with such a token is RBAC, which package rights keeps.
 //
@@ -36,8 +36,8 @@ type Objects struct {
 	Users map[string]clusterauth.User
 }
 
-// Wanted is what should be in the cluster.
-func Wanted(s Snapshot) Objects {
+// Desired is what should be in the cluster.
+func Desired(s Snapshot) Objects {
 	o := Objects{Tokens: map[string]clusterauth.Token{}, Hashes: map[string]string{}, Users: map[string]clusterauth.User{}}
 	for _, t := range s.Tokens {
 		user, ok := s.User(t.UserID)
