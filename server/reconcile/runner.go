@@ -75,11 +75,6 @@ func (w *runner) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queue.ShutDown()
-	for _, s := range w.keys {
-		if s.end != nil {
-			s.end()
-		}
-	}
 	w.queue, w.keys = nil, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,9 +219,22 @@ func TestWhenKeysAreLookedAt(t *testing.T) {
 
 func TestFailuresAreTriedAgainWithGrowingPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var at []time.Time
 		failing := true
+		fail := func(is bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			failing = is
+		}
+		tried := func() []time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(at)
+		}
 		w, _ := run(t, Worker{Keys: keys("a"), RetryFirst: time.Second, RetryLast: 8 * time.Second, Reconcile: func(context.Context, string) (Result, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			at = append(at, time.Now())
 			if failing {
 				return Result{}, errors.New("the disk is full")
@@ -229,31 +243,32 @@ func TestFailuresAreTriedAgainWithGrowingPauses(t *testing.T) {
 		}})
 		time.Sleep(time.Minute)
 		synctest.Wait()
+		first := tried()
 		bounds := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 8 * time.Second}
-		if len(at) < len(bounds)+1 {
-			t.Fatalf("tried %d times in a minute", len(at))
+		if len(first) < len(bounds)+1 {
+			t.Fatalf("tried %d times in a minute", len(first))
 		}
 		for i, most := range bounds {
-			if pause := at[i+1].Sub(at[i]); pause < most/2 || pause > most {
+			if pause := first[i+1].Sub(first[i]); pause < most/2 || pause > most {
 				t.Errorf("pause %d was %s, want between %s and %s", i+1, pause, most/2, most)
 			}
 		}
 		s := w.status()
-		if s.Failing != 1 || s.Faults[0].Error != "the disk is full" || s.Faults[0].Key != "a" || s.Failed != uint64(len(at)) || !s.LastSuccess.IsZero() {
+		if s.Failing != 1 || s.Faults[0].Error != "the disk is full" || s.Faults[0].Key != "a" || s.Failed != uint64(len(first)) || !s.LastSuccess.IsZero() {
 			t.Errorf("status of a worker that fails: %+v", s)
 		}
-		failing = false
+		fail(false)
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
-		n := len(at)
+		n := len(tried())
 		if s = w.status(); s.Failing != 0 || s.LastSuccess.IsZero() || s.LastFault == nil || s.LastFault.Error != "the disk is full" {
 			t.Errorf("status after it: %+v", s)
 		}
-		failing = true
+		fail(true)
 		w.Add("a")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if len(at) < n+2 {
+		if len(tried()) < n+2 {
 			t.Error("after a success the pauses did not begin anew")
 		}
 	})
@@ -261,12 +276,14 @@ func TestFailuresAreTriedAgainWithGrowingPauses(t *testing.T) {
 
 func TestWaitsSaySinceWhen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began, cause := time.Now(), "its API does not answer"
+		began := time.Now()
+		var cause atomic.Value
+		cause.Store("its API does not answer")
 		w, _ := run(t, Worker{Keys: keys("a"), Reconcile: func(context.Context, string) (Result, error) {
-			if cause == "" {
+			if cause.Load() == "" {
 				return Result{}, nil
 			}
-			return Result{Wait: &Wait{Object: "cluster c1", Host: "h1", Cause: cause}}, nil
+			return Result{Wait: &Wait{Object: "cluster c1", Host: "h1", Cause: cause.Load().(string)}}, nil
 		}})
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
@@ -274,14 +291,14 @@ func TestWaitsSaySinceWhen(t *testing.T) {
 		if s := w.status(); s.Waiting != 1 || !cmp.Equal(s.Waits, want) || s.Failed != 0 || s.Retries < 10 {
 			t.Errorf("status of a worker that waits: %+v", s)
 		}
-		cause = "it is paused"
+		cause.Store("it is paused")
 		before := time.Now()
 		w.Add("a")
 		synctest.Wait()
 		if s := w.status(); s.Waits[0].Cause != "it is paused" || s.Waits[0].Since.Before(before) {
 			t.Errorf("status with another cause: %+v", s.Waits)
 		}
-		cause = ""
+		cause.Store("")
 		w.Add("a")
 		synctest.Wait()
 		if s := w.status(); s.Waiting != 0 {
@@ -382,24 +399,24 @@ func TestWhatIsFollowedEndsWithItsKey(t *testing.T) {
 
 func TestNothingRunsAfterAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		looks := 0
+		var looks atomic.Int64
 		w, stop := run(t, Worker{Keys: keys("a"), Reconcile: func(ctx context.Context, _ string) (Result, error) {
-			looks++
+			looks.Add(1)
 			<-ctx.Done() // in the middle of its work
 			time.Sleep(time.Second)
-			looks++
+			looks.Add(1)
 			return Result{After: time.Second}, nil
 		}})
 		synctest.Wait()
 		stop()
-		if looks != 2 {
+		if looks.Load() != 2 {
 			t.Error("the stop did not wait for what was worked on")
 		}
 		w.Add("a")
 		w.Hurry("b")
 		time.Sleep(time.Minute)
-		if s := w.status(); looks != 2 || s.Running || s.Keys != 0 {
-			t.Errorf("after the stop: %d looks, %+v", looks, s)
+		if s := w.status(); looks.Load() != 2 || s.Running || s.Keys != 0 {
+			t.Errorf("after the stop: %d looks, %+v", looks.Load(), s)
 		}
 	})
 }

@@ -159,6 +159,8 @@ func TestWorkersBeginInOrder(t *testing.T) {
 				say("key " + key)
 				looked <- struct{}{}
 				<-ctx.Done()
+				time.Sleep(50 * time.Millisecond) // the end of its work
+				say("through")
 				return Result{}, nil
 			},
 		}
@@ -177,7 +179,7 @@ func TestWorkersBeginInOrder(t *testing.T) {
 	<-looked
 	stop()
 	tunnels.Add("c") // no worker watches any more
-	want := []string{"first begins", "second begins", "key a", "key a", "key b", "key b", "second ends", "first ends"}
+	want := []string{"first begins", "second begins", "key a", "key a", "key b", "key b", "through", "through", "through", "through", "second ends", "first ends"}
 	if !slices.Equal(log, want) {
 		t.Errorf("got %q, want %q", log, want)
 	}
