@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -225,4 +226,42 @@ func parse(t *testing.T, file string, mode parser.Mode) *ast.File {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// TestWithoutTheRaceDetector: a package that `make test` runs without it has no goroutine that could race, tests included.
+func TestWithoutTheRaceDetector(t *testing.T) {
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(makefile), "\nNO_GOROUTINES := ")
+	line, _, _ := strings.Cut(rest, "\n")
+	packages := strings.Fields(line)
+	if !ok || len(packages) == 0 {
+		t.Fatal("the Makefile names none")
+	}
+	for _, p := range packages {
+		files, err := filepath.Glob(filepath.Join(strings.TrimPrefix(p, module+"/"), "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s has no files: %v", p, err)
+		}
+		for _, file := range files {
+			set := token.NewFileSet()
+			f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.GoStmt:
+					t.Errorf("%s: a goroutine", set.Position(n.Pos()))
+				case *ast.SelectorExpr:
+					if n.Sel.Name == "Parallel" || n.Sel.Name == "Go" {
+						t.Errorf("%s: a goroutine", set.Position(n.Pos()))
+					}
+				}
+				return true
+			})
+		}
+	}
 }
