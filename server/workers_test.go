@@ -1,0 +1,68 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/test/bed/sharedetcd"
+)
+
+// TestWorkersOfAllServers: each server says what the workers of all do. Those of the leader run there alone, and a successor runs them.
+func TestWorkersOfAllServers(t *testing.T) {
+	endpoint, keys := sharedetcd.Start(t), filepath.Join(t.TempDir(), "keys")
+	a := startWhole(t, endpoint, keys)
+	admin := a.administrator()
+	b := startWhole(t, endpoint, keys)
+	listed := func(s *whole) views.Workers {
+		t.Helper()
+		status, text := s.ask(admin, http.MethodGet, "/v1-drover/workers", "")
+		var all views.Workers
+		if err := json.Unmarshal([]byte(text), &all); status != http.StatusOK || err != nil {
+			t.Fatal(status, text, err)
+		}
+		return all
+	}
+	running := func(all views.Workers, server string) (names []string) {
+		for _, w := range all.Data {
+			if w.Server == server && w.Running {
+				names = append(names, w.Name)
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	everything := []string{
+		"backups", "certificates", "cluster-agents", "cluster-tokens", "clusters", "directories", "events", "nodes", "rehearsals", "requests", "rights", "rke1", "snapshots",
+	}
+	b.until("both servers know each other", func() bool { return len(listed(b).Data) == 2*len(everything) })
+	for _, s := range []*whole{a, b} {
+		all := listed(s)
+		if got := running(all, a.url); !slices.Equal(got, everything) || len(running(all, b.url)) > 0 || len(all.Silent) > 0 {
+			t.Errorf("on the leader run %q, on the other %q; %v are silent", got, running(all, b.url), all.Silent)
+		}
+	}
+	a.apply(admin, harbour)
+	cluster := func() views.Worker {
+		all := listed(b).Data
+		return all[slices.IndexFunc(all, func(w views.Worker) bool { return w.Name == "clusters" && w.Server == a.url })]
+	}
+	a.until("the cluster was decided on", func() bool { w := cluster(); return w.Keys == 1 && w.Succeeded > 0 && !w.LastSuccess.IsZero() })
+	rights := func() views.Worker {
+		all := listed(b).Data
+		return all[slices.IndexFunc(all, func(w views.Worker) bool { return w.Name == "rights" && w.Server == a.url })]
+	}
+	a.until("the rights wait for the cluster", func() bool { return rights().Waiting == 1 })
+	if w := rights().Waits[0]; w.Object != "cluster fleet-default/harbour" || w.Cause == "" || w.Since.IsZero() {
+		t.Errorf("the rights wait as %+v", w)
+	}
+	a.stop()
+	b.until("the successor runs them", func() bool { return slices.Equal(running(listed(b), b.url), everything) })
+	if status, text := b.ask("", http.MethodGet, "/v1-drover/workers", ""); status != http.StatusUnauthorized || strings.Contains(text, "rights") {
+		t.Errorf("a stranger gets %d %s", status, text)
+	}
+}
