@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/installers"
-	"github.com/drover-project/drover/installers/k3s"
-	"github.com/drover-project/drover/installers/rke2"
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 	"github.com/google/go-cmp/cmp"
@@ -29,19 +27,19 @@ func TestInstallerImage(t *testing.T) {
 // TestWhatTheDistributionsDifferIn holds facts that hosts, agents and other nodes depend on.
 func TestWhatTheDistributionsDifferIn(t *testing.T) {
 	for _, tc := range []struct{ name, got, want string }{
-		{"k3s joins at the API server", k3s.Distribution().JoinURL("10.0.0.1"), "https://10.0.0.1:6443"},
-		{"RKE2 at its supervisor", rke2.Distribution().JoinURL("fd00::1"), "https://[fd00::1]:9345"},
-		{"in brackets already", rke2.Distribution().JoinURL("[fd00::1]"), "https://[fd00::1]:9345"},
-		{"k3s server", k3s.Distribution().Unit(true), "k3s"},
-		{"k3s agent", k3s.Distribution().Unit(false), "k3s-agent"},
-		{"RKE2 server", rke2.Distribution().Unit(true), "rke2-server"},
-		{"RKE2 agent", rke2.Distribution().Unit(false), "rke2-agent"},
-		{"k3s settings", k3s.Distribution().ConfigFile(), "/etc/rancher/k3s/config.yaml.d/50-rancher.yaml"},
-		{"RKE2 settings", rke2.Distribution().ConfigFile(), "/etc/rancher/rke2/config.yaml.d/50-rancher.yaml"},
-		{"RKE2 registries", rke2.Distribution().RegistriesFile(), "/etc/rancher/rke2/registries.yaml"},
-		{"k3s kubeconfig", k3s.Distribution().AdminKubeconfig(), "/etc/rancher/k3s/k3s.yaml"},
-		{"RKE2 kubeconfig", rke2.Distribution().AdminKubeconfig(), "/etc/rancher/rke2/rke2.yaml"},
-		{"RKE2 manifests", rke2.Distribution().ManifestDir("/d"), "/d/server/manifests/rancher"},
+		{"k3s joins at the API server", runtimes.K3s().JoinURL("10.0.0.1"), "https://10.0.0.1:6443"},
+		{"RKE2 at its supervisor", runtimes.RKE2().JoinURL("fd00::1"), "https://[fd00::1]:9345"},
+		{"in brackets already", runtimes.RKE2().JoinURL("[fd00::1]"), "https://[fd00::1]:9345"},
+		{"k3s server", runtimes.K3s().Unit(true), "k3s"},
+		{"k3s agent", runtimes.K3s().Unit(false), "k3s-agent"},
+		{"RKE2 server", runtimes.RKE2().Unit(true), "rke2-server"},
+		{"RKE2 agent", runtimes.RKE2().Unit(false), "rke2-agent"},
+		{"k3s settings", runtimes.K3s().ConfigFile(), "/etc/rancher/k3s/config.yaml.d/50-rancher.yaml"},
+		{"RKE2 settings", runtimes.RKE2().ConfigFile(), "/etc/rancher/rke2/config.yaml.d/50-rancher.yaml"},
+		{"RKE2 registries", runtimes.RKE2().RegistriesFile(), "/etc/rancher/rke2/registries.yaml"},
+		{"k3s kubeconfig", runtimes.K3s().AdminKubeconfig(), "/etc/rancher/k3s/k3s.yaml"},
+		{"RKE2 kubeconfig", runtimes.RKE2().AdminKubeconfig(), "/etc/rancher/rke2/rke2.yaml"},
+		{"RKE2 manifests", runtimes.RKE2().ManifestDir("/d"), "/d/server/manifests/rancher"},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, tc.got, tc.want)
@@ -53,7 +51,7 @@ func TestRestarted(t *testing.T) {
 	install := func(d installers.Distribution, stamp string, server bool, env ...string) []plans.OneTimeInstruction {
 		return append([]plans.OneTimeInstruction{{Instruction: plans.Instruction{Name: "other"}}}, d.Install("image", stamp, "", d.DefaultDataDir(), server, env)...)
 	}
-	k, r := k3s.Distribution(), rke2.Distribution()
+	k, r := runtimes.K3s(), runtimes.RKE2()
 	for _, tc := range []struct {
 		name          string
 		before, after []plans.OneTimeInstruction
@@ -83,13 +81,13 @@ func TestRestartCheckIsPartOfRKE2Alone(t *testing.T) {
 		}
 		return names
 	}
-	if got := names(k3s.Distribution()); !slices.Equal(got, []string{"install"}) {
+	if got := names(runtimes.K3s()); !slices.Equal(got, []string{"install"}) {
 		t.Errorf("k3s: %q", got)
 	}
-	if got := names(rke2.Distribution()); !slices.Equal(got, []string{"install", "restart-check"}) {
+	if got := names(runtimes.RKE2()); !slices.Equal(got, []string{"install", "restart-check"}) {
 		t.Errorf("RKE2: %q", got)
 	}
-	check := rke2.Distribution().Install("image", "stamp", "hash", "/data", false, nil)[1]
+	check := runtimes.RKE2().Install("image", "stamp", "hash", "/data", false, nil)[1]
 	if got := check.Args[len(check.Args)-2:]; !slices.Equal(got, []string{"rke2-agent", "/data/system-agent-installer/rke2_restart_stamp"}) {
 		t.Errorf("it looks at %q", got)
 	}
@@ -110,16 +108,16 @@ func TestProbesByRole(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.node.Loopback, tc.node.DataDir = "localhost", "/d"
-			if got := sorted(k3s.Distribution().Probes(tc.node)); got != tc.k3s {
+			if got := sorted(runtimes.K3s().Probes(tc.node)); got != tc.k3s {
 				t.Errorf("k3s has %s, want %s", got, tc.k3s)
 			}
 			tc.node.CNI = installers.PluginsOf([]string{"multus,calico"})
-			if got := sorted(rke2.Distribution().Probes(tc.node)); got != tc.rke2 {
+			if got := sorted(runtimes.RKE2().Probes(tc.node)); got != tc.rke2 {
 				t.Errorf("RKE2 has %s, want %s", got, tc.rke2)
 			}
 		})
 	}
-	if got := sorted(rke2.Distribution().Probes(installers.Node{Worker: true, CNI: []string{"multus", "cilium"}})); got != "kubelet" {
+	if got := sorted(runtimes.RKE2().Probes(installers.Node{Worker: true, CNI: []string{"multus", "cilium"}})); got != "kubelet" {
 		t.Errorf("without calico it has %s", got)
 	}
 }
@@ -166,7 +164,7 @@ func TestComponentArgsKeepTheUsersChoice(t *testing.T) {
 				t.Error(diff)
 			}
 			node := installers.Node{ControlPlane: true, Loopback: "::1", DataDir: "/d", Args: map[string][]string{scheduler.ArgKey: args}}
-			p := k3s.Distribution().Probes(node)["kube-scheduler"]
+			p := runtimes.K3s().Probes(node)["kube-scheduler"]
 			if p.HTTPGetAction.URL != tc.wantURL || p.HTTPGetAction.CACert != tc.wantCA {
 				t.Errorf("probe = %+v", p.HTTPGetAction)
 			}

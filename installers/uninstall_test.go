@@ -15,8 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/installers"
-	"github.com/drover-project/drover/installers/k3s"
-	"github.com/drover-project/drover/installers/rke2"
+	"github.com/drover-project/drover/installers/runtimes"
 )
 
 // absolute matches the beginning of each path of the host that a script names.
@@ -171,8 +170,8 @@ func TestUninstallLeavesNothing(t *testing.T) {
 		d      installers.Distribution
 		server bool
 	}{
-		{"a k3s server", k3s.Distribution(), true}, {"a k3s agent", k3s.Distribution(), false},
-		{"an RKE2 server", rke2.Distribution(), true}, {"an RKE2 agent", rke2.Distribution(), false},
+		{"a k3s server", runtimes.K3s(), true}, {"a k3s agent", runtimes.K3s(), false},
+		{"an RKE2 server", runtimes.RKE2(), true}, {"an RKE2 agent", runtimes.RKE2(), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHost(t)
@@ -195,11 +194,11 @@ func TestUninstallLeavesNothing(t *testing.T) {
 // TestUninstallNeverRemovesWhatIsMounted: not by itself, and not by the distribution's uninstaller.
 func TestUninstallNeverRemovesWhatIsMounted(t *testing.T) {
 	h := newHost(t)
-	h.install(k3s.Distribution(), true)
+	h.install(runtimes.K3s(), true)
 	h.mount("var/lib/kubelet/plugins/their volume")
 	h.mount("var/lib/rancher/k3s/storage/disk")
 	h.mount("var/lib/rancher/k3s/storage/disk/inner")
-	if out, err := h.uninstall(k3s.Distribution(), true, false); err != nil {
+	if out, err := h.uninstall(runtimes.K3s(), true, false); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, name := range []string{"their volume", "disk", "inner"} {
@@ -226,9 +225,9 @@ func TestUninstallFails(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHost(t)
-			h.install(k3s.Distribution(), true)
+			h.install(runtimes.K3s(), true)
 			c.change(h)
-			out, err := h.uninstall(k3s.Distribution(), true, false)
+			out, err := h.uninstall(runtimes.K3s(), true, false)
 			if err == nil || !strings.Contains(out, c.says) || !h.exists(c.stays) {
 				t.Errorf("err = %v, %s there: %v; it says %s", err, c.stays, h.exists(c.stays), out)
 			}
@@ -241,7 +240,7 @@ func TestUninstallFails(t *testing.T) {
 func TestUninstallKeepsAnothersContainerd(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		h := newHost(t)
-		h.install(rke2.Distribution(), true)
+		h.install(runtimes.RKE2(), true)
 		h.write("run/containerd/s/theirs", "", 0o644)
 		h.write("run/containerd/runc/moby/b/state.json", "{}", 0o644)
 		h.write("proc/net/unix", h.rooted("Num Path\n0: 2 0 10000 1 1 7 /run/nri/nri.sock\n1: 2 0 10000 1 1 8 /run/containerd/s/theirs\n"), 0o644)
@@ -251,7 +250,7 @@ func TestUninstallKeepsAnothersContainerd(t *testing.T) {
 			h.write("proc/8/cmdline", "containerd-shim-runc-v2\x00-namespace\x00k8s.io\x00-id\x00c\x00", 0o644)
 			want = slices.Insert(want, 0, "run/containerd/runc/k8s.io/a/state.json")
 		}
-		if out, err := h.uninstall(rke2.Distribution(), true, false); err != nil {
+		if out, err := h.uninstall(runtimes.RKE2(), true, false); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		if diff := cmp.Diff(want, h.leftovers()); diff != "" {
@@ -263,7 +262,7 @@ func TestUninstallKeepsAnothersContainerd(t *testing.T) {
 // TestUninstallRemovesEmptyDirectories that came with the distribution, and no other's.
 func TestUninstallRemovesEmptyDirectories(t *testing.T) {
 	h := newHost(t)
-	h.install(rke2.Distribution(), true)
+	h.install(runtimes.RKE2(), true)
 	for _, dir := range []string{"usr/local/lib/systemd/system", "usr/local/lib/theirs", "opt/rke2/lib/systemd/system", "opt/theirs"} {
 		if err := os.MkdirAll(filepath.Join(h.root, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -271,7 +270,7 @@ func TestUninstallRemovesEmptyDirectories(t *testing.T) {
 	}
 	h.write("usr/lib/systemd/system/theirs.service", "", 0o644)
 	h.write("opt/rke2/bin/theirs", "", 0o644)
-	if out, err := h.uninstall(rke2.Distribution(), true, false); err != nil {
+	if out, err := h.uninstall(runtimes.RKE2(), true, false); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for name, want := range map[string]bool{
@@ -290,7 +289,7 @@ func TestUninstallOfWhatWasNeverInstalled(t *testing.T) {
 	h.write("var/lib/kubelet/config.yaml", "another's", 0o644)
 	h.write("sys/class/net/cni0", "another's", 0o644)
 	h.write("etc/rancher/rke2/config.yaml.d/50-rancher.yaml", "ours", 0o644)
-	if out, err := h.uninstall(rke2.Distribution(), true, false); err != nil {
+	if out, err := h.uninstall(runtimes.RKE2(), true, false); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if !h.exists("var/lib/kubelet/config.yaml") || !h.exists("sys/class/net/cni0") || h.exists("etc/rancher/rke2") {
@@ -301,11 +300,11 @@ func TestUninstallOfWhatWasNeverInstalled(t *testing.T) {
 func TestUninstallWithTheAgent(t *testing.T) {
 	h := newHost(t)
 	const own = "usr/local/bin/rancher-system-agent-uninstall.sh"
-	if out, err := h.uninstall(k3s.Distribution(), false, true); err != nil || !strings.Contains(out, "the agent stays") {
+	if out, err := h.uninstall(runtimes.K3s(), false, true); err != nil || !strings.Contains(out, "the agent stays") {
 		t.Errorf("without its uninstaller: %v %s", err, out)
 	}
 	h.script(own, "")
-	if out, err := h.uninstall(k3s.Distribution(), false, true); err != nil || !strings.Contains(out, "removed in a minute") {
+	if out, err := h.uninstall(runtimes.K3s(), false, true); err != nil || !strings.Contains(out, "removed in a minute") {
 		t.Errorf("%v %s", err, out)
 	}
 	if calls := h.read("calls"); !strings.Contains(calls, "systemd-run --collect --unit=rancher-system-agent-removal --on-active=60s "+h.root+"/"+own) {
@@ -333,7 +332,7 @@ func TestRemovalOfTheAgentIsStillMeant(t *testing.T) {
 			}
 		}, false},
 		{"ordered twice", func(h *host) {
-			if out, err := h.uninstall(rke2.Distribution(), true, true); err != nil {
+			if out, err := h.uninstall(runtimes.RKE2(), true, true); err != nil {
 				h.Fatalf("%v\n%s", err, out)
 			}
 		}, true},
@@ -345,7 +344,7 @@ func TestRemovalOfTheAgentIsStillMeant(t *testing.T) {
 			h.write("var/lib/rancher/system-agent/etc/config.yaml", h.rooted("connectionInfoFile: /"+info+"\n"), 0o600)
 			h.write(info, `{"token":"of the old machine"}`, 0o600)
 			h.write("run/utmp", "", 0o644)
-			if out, err := h.uninstall(rke2.Distribution(), true, true); err != nil || !strings.Contains(out, "removed in a minute") {
+			if out, err := h.uninstall(runtimes.RKE2(), true, true); err != nil || !strings.Contains(out, "removed in a minute") {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			c.change(h)
@@ -383,7 +382,7 @@ func TestRestartCheckRestartsWhatIsOlderThanItsInstallation(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHost(t)
-			check := rke2.Distribution().Install("image", "stamp", "hash", "/var/lib/rancher/rke2", true, nil)[1]
+			check := runtimes.RKE2().Install("image", "stamp", "hash", "/var/lib/rancher/rke2", true, nil)[1]
 			if c.stamp {
 				const file = "var/lib/rancher/rke2/system-agent-installer/rke2_restart_stamp"
 				h.write(file, "stamp", 0o600)

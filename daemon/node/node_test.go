@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/daemon/node/containers"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 	"github.com/drover-project/drover/tunnel/connect"
@@ -58,8 +57,8 @@ func TestLife(t *testing.T) {
 	})
 	t.Run("containers through the tunnel", func(t *testing.T) {
 		code, text, err := m.ask(t, "tcp", serviceAddress, "/v1/containers")
-		var answer struct{ Data []containers.Container }
-		if bad := json.Unmarshal([]byte(text), &answer); code != 200 || err != nil || bad != nil || !slices.ContainsFunc(answer.Data, func(c containers.Container) bool { return c.Name == "kubelet" && c.Image != "" }) {
+		var answer struct{ Data []hostContainer }
+		if bad := json.Unmarshal([]byte(text), &answer); code != 200 || err != nil || bad != nil || !slices.ContainsFunc(answer.Data, func(c hostContainer) bool { return c.Name == "kubelet" && c.Image != "" }) {
 			t.Errorf("%d %q %v", code, text, err)
 		}
 	})

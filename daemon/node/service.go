@@ -20,7 +20,6 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/drover-project/drover/daemon/hostservice"
-	"github.com/drover-project/drover/daemon/node/containers"
 )
 
 // serviceAddress is the in-process service, as the server dials it; the system agent's has the same.
@@ -52,7 +51,7 @@ func newService(d *client.Client, log *slog.Logger) *service {
 func (s *service) run(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/logs", s.logs)
-	mux.HandleFunc("GET /v1/containers", containers.Handler(s.docker))
+	mux.HandleFunc("GET /v1/containers", containersHandler(s.docker))
 	server := &http.Server{
 		Handler: mux, ReadTimeout: healthLimit, IdleTimeout: idleLimit, // and no limit of writing: logs are followed
 		MaxHeaderBytes: 8 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),

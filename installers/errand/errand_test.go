@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/installers/errand"
-	"github.com/drover-project/drover/installers/k3s"
+	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 )
 
@@ -26,7 +26,7 @@ type host struct {
 func newHost(t *testing.T) *host {
 	t.Helper()
 	h := &host{T: t, dir: t.TempDir()}
-	h.Host = errand.Host{Distribution: k3s.Distribution(), DataDir: filepath.Join(h.dir, "data"), Server: true}
+	h.Host = errand.Host{Distribution: runtimes.K3s(), DataDir: filepath.Join(h.dir, "data"), Server: true}
 	h.program("systemctl", `case "$1" in is-active) exit 1 ;; show) echo "Thu 1970-01-01 00:00:00 UTC" ;; esac`)
 	h.write("data/server/db/snapshots/.keep", "")
 	return h

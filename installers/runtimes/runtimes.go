@@ -6,23 +6,21 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/installers"
-	"github.com/drover-project/drover/installers/k3s"
-	"github.com/drover-project/drover/installers/rke2"
 	"github.com/drover-project/drover/plans"
 )
 
 // All are the distributions that can be provisioned.
 func All() []installers.Distribution {
-	return []installers.Distribution{k3s.Distribution(), rke2.Distribution()}
+	return []installers.Distribution{K3s(), RKE2()}
 }
 
 // Of is the distribution of a version: one that contains "k3s" is k3s, anything else RKE2, as
 // Rancher's planner has it (rancher/rancher pkg/capr/common.go).
 func Of(version string) installers.Distribution {
 	if strings.Contains(version, "k3s") {
-		return k3s.Distribution()
+		return K3s()
 	}
-	return rke2.Distribution()
+	return RKE2()
 }
 
 // Restarted is the unit that the instructions of a plan start or restart on a host that has performed

@@ -28,7 +28,6 @@ import (
 	"github.com/drover-project/drover/server/api/jointokens"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/kube/kinds"
-	"github.com/drover-project/drover/server/api/leaving"
 	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/looks"
 	"github.com/drover-project/drover/server/api/management"
@@ -43,7 +42,6 @@ import (
 	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
-	"github.com/drover-project/drover/server/api/systemimages"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/backup"
@@ -195,7 +193,7 @@ func New(o Options) (*API, error) {
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply,
 			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(inside.Schemas(), projectsecrets.Schema()),
 			API: o.ClusterAPI, Draining: within.Drains.State, Requested: a.requested, Changes: a.feed, Now: o.Now,
-			Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), systemimages.Kind(o.RKE1Versions), kept.Kind()}, own.Kinds()),
+			Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), management.SystemImages(o.RKE1Versions), kept.Kind()}, own.Kinds()),
 		}),
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
@@ -216,7 +214,7 @@ func New(o Options) (*API, error) {
 		o.Upgrades = &upgrades.Upgrader{State: o.State, Clusters: o.Clusters, Versions: o.Versions, Restorable: o.DayTwo.Restorable, Now: o.Now}
 	}
 	h.upgrades = native.UpgradeAPI{API: h.own, Upgrader: o.Upgrades}
-	h.removeBackup = leaving.Of(h.v3, o.State, o.RKE)
+	h.removeBackup = management.RemoveETCDBackup(h.v3, o.State, o.RKE)
 	h.desk = native.HandoverAPI{API: h.own, Desk: o.Handover}
 	h.files = native.SnapshotAPI{API: h.own, Files: o.Files}
 	h.rehearsing = &rehearsing.API{State: o.State, Asker: o.Rehearsals, Logger: o.Logger}

@@ -24,7 +24,6 @@ import (
 	"github.com/drover-project/drover/server/api/projectsecrets"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/secrets"
-	"github.com/drover-project/drover/server/api/systemimages"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusterspec"
@@ -329,7 +328,7 @@ func undescribed(pattern string) bool {
 
 // schemasOfV3 finds the types of /v3, those of its parts for clusters and projects among them.
 func schemasOfV3() func(auth.Kind) (norman.Schema, bool) {
-	v3 := management.New(management.Options{Kinds: slices.Concat((&access.API{}).Kinds(), []management.Kind{(&outside.API{}).Kind(), systemimages.Kind(nil), (&secrets.API{}).Kind()}, (&looks.API{}).Kinds())})
+	v3 := management.New(management.Options{Kinds: slices.Concat((&access.API{}).Kinds(), []management.Kind{(&outside.API{}).Kind(), management.SystemImages(nil), (&secrets.API{}).Kind()}, (&looks.API{}).Kinds())})
 	within := append(inside.Schemas(), projectsecrets.Schema())
 	return func(kind auth.Kind) (norman.Schema, bool) {
 		if i := slices.IndexFunc(within, func(s norman.Schema) bool { return s.ID == string(kind) }); i >= 0 {

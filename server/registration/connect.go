@@ -309,7 +309,7 @@ func (g *Registration) serverURL(r *http.Request) (string, error) {
 }
 
 func (g *Registration) connection(server string, done registered) (connection, error) {
-	kubeConfig, err := g.kubeConfigs.Of(server, g.settings.CACerts(), done.token)
+	kubeConfig, err := g.kubeConfigs.of(server, g.settings.CACerts(), done.token)
 	if err != nil {
 		return connection{}, err
 	}

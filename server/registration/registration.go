@@ -22,7 +22,6 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/expiry"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/registration/kubeconfig"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 )
@@ -54,7 +53,7 @@ type Registration struct {
 	retiring *retiring
 	streams  expiry.Streams
 	// kubeConfigs are those of the answers.
-	kubeConfigs kubeconfig.Maker
+	kubeConfigs kubeconfigs
 	wrong       limiter[netip.Prefix]   // tokens, by who sends them
 	arrivals    limiter[records.Origin] // of machines
 }

@@ -16,8 +16,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
-
-	"github.com/drover-project/drover/server/store/candidates"
 )
 
 const (
@@ -48,7 +46,7 @@ type leaderships struct {
 	leases map[clientv3.LeaseID]struct{}
 	closed bool // nobody wins any more
 	// standing are the candidacies of all servers.
-	standing candidates.Set
+	standing candidates
 }
 
 func newLeaderships() *leaderships {
@@ -147,9 +145,9 @@ func (s *Store) readLeaders(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all := map[string]candidates.Candidacy{}
+	all := map[string]candidacy{}
 	for _, kv := range kvs {
-		all[string(kv.Key)] = candidates.Candidacy{Identity: string(kv.Value), Made: kv.CreateRevision}
+		all[string(kv.Key)] = candidacy{Identity: string(kv.Value), Made: kv.CreateRevision}
 	}
 	s.leaders.standing.Replace(all)
 	return nil

@@ -14,8 +14,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/drover-project/drover/server/store/candidates"
 )
 
 // The keys in etcd. The etcd key is a part of what is authenticated with a sensitive
@@ -259,7 +257,7 @@ func (s *Store) special(e *clientv3.Event) error {
 		s.leaders.standing.Delete(key)
 		s.leaders.deleted(key)
 	case strings.HasPrefix(key, leadersPrefix):
-		s.leaders.standing.Put(key, candidates.Candidacy{Identity: string(e.Kv.Value), Made: e.Kv.CreateRevision})
+		s.leaders.standing.Put(key, candidacy{Identity: string(e.Kv.Value), Made: e.Kv.CreateRevision})
 	}
 	return nil
 }

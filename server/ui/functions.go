@@ -9,14 +9,13 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/server/ui/picture"
-	"github.com/drover-project/drover/server/ui/words"
 )
 
 func (u *UI) functions() template.FuncMap {
 	return template.FuncMap{
-		"asset": u.assetURL, "home": func() string { return Home }, "tone": picture.Tone, "mark": picture.Mark, "time": words.Stamp, "span": words.Span, "size": words.Size,
-		"cluster": ClusterURL, "machine": MachineURL, "operation": OperationURL, "fleet": FleetURL, "percent": words.Percent, "join": strings.Join, "quoted": Quoted,
-		"host": picture.Host, "ended": ended, "short": words.Short, "lines": words.Lines, "side": words.Side, "why": whyCommand, "area": words.Area, "rare": rare,
+		"asset": u.assetURL, "home": func() string { return Home }, "tone": picture.Tone, "mark": picture.Mark, "time": stamp, "span": span, "size": sizeOf,
+		"cluster": ClusterURL, "machine": MachineURL, "operation": OperationURL, "fleet": FleetURL, "percent": percent, "join": strings.Join, "quoted": Quoted,
+		"host": picture.Host, "ended": ended, "short": short, "lines": lines, "side": side, "why": whyCommand, "area": area, "rare": rare,
 	}
 }
 

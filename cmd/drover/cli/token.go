@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/cmd/drover/secretfile"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -54,7 +53,7 @@ it on a server, in server/token of their data directory.`,
 }
 
 func (a *app) addToken(ctx context.Context, c *client.Client, one views.Cluster, file string) error {
-	token, err := secretfile.Read(a.In, file)
+	token, err := readSecret(a.In, file)
 	if err != nil {
 		return fmt.Errorf("add a server token to cluster %s: %w", one.Name, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 
-	"github.com/drover-project/drover/server/api/capacity"
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/making"
 	"github.com/drover-project/drover/server/api/norman"
@@ -105,7 +104,7 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 		},
 	}
 	state.Into(object.Fields)
-	object.Fields["capacity"], object.Fields["allocatable"] = capacity.Sums(a.API(records.ClusterKey(cl.Key())))
+	object.Fields["capacity"], object.Fields["allocatable"] = sums(a.API(records.ClusterKey(cl.Key())))
 	if !cl.Spec.Docker() { // which are clusters of the management API alone
 		info, _ := object.Fields["info"].(map[string]any)
 		info["provisioningClusterRef"] = map[string]string{

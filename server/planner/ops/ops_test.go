@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/installers/errand"
-	"github.com/drover-project/drover/installers/k3s"
+	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
@@ -47,7 +47,7 @@ func newBed(t *testing.T, kind string, r Request, roles ...string) *bed {
 		b.in.Machines = append(b.in.Machines, Machine{
 			Name: name, Title: name, NodeName: "pier-" + name, UID: "uid-" + name, Plan: true, Connected: true, Member: strings.Contains(has, "e"),
 			Roles:   records.Roles{Etcd: strings.Contains(has, "e"), ControlPlane: strings.Contains(has, "c"), Worker: strings.Contains(has, "w")},
-			Applied: true, Wanted: true, Works: true, Host: errand.Host{Distribution: k3s.Distribution(), DataDir: "/var/lib/rancher/k3s", Server: server},
+			Applied: true, Wanted: true, Works: true, Host: errand.Host{Distribution: runtimes.K3s(), DataDir: "/var/lib/rancher/k3s", Server: server},
 		})
 	}
 	return b

@@ -1,12 +1,12 @@
-// Package leaving has snapshots of RKE1 clusters removed that somebody deletes as an etcdBackup of /v3: an operation takes them off
+// What has snapshots of RKE1 clusters removed that somebody deletes as an etcdBackup of /v3: an operation takes them off
 // the hosts and out of the bucket, and the etcdBackup is there until it has.
-package leaving
+
+package management
 
 import (
 	"net/http"
 	"strings"
 
-	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/records"
@@ -16,9 +16,9 @@ import (
 	"github.com/drover-project/drover/server/turns"
 )
 
-// Of serves DELETE of an etcdBackup: 200 with it while it is being removed. Runner begins the operation; nil refuses it.
-func Of(v3 *management.API, s *state.State, runner *rke.Runner) management.Handler {
-	return func(c *management.Request) (route.Answer, error) {
+// RemoveETCDBackup serves DELETE of an etcdBackup: 200 with it while it is being removed. Runner begins the operation; nil refuses it.
+func RemoveETCDBackup(v3 *API, s *state.State, runner *rke.Runner) Handler {
+	return func(c *Request) (route.Answer, error) {
 		clusterID, id, _ := strings.Cut(c.ID(), ":")
 		cluster, ok := s.ClustersByID.First(clusterID)
 		if !ok || runner == nil {

@@ -1,6 +1,7 @@
-// Package candidates knows who leads, by the candidacies of all servers as they come and go: of those for one name, the one that was
+// What knows who leads, by the candidacies of all servers as they come and go: of those for one name, the one that was
 // made first leads.
-package candidates
+
+package store
 
 import (
 	"maps"
@@ -9,25 +10,25 @@ import (
 	"sync"
 )
 
-// Candidacy is one server's.
-type Candidacy struct {
+// candidacy is one server's.
+type candidacy struct {
 	// Identity is who stands, and Made the revision at which they began to, which is above zero.
 	Identity string
 	Made     int64
 }
 
-// Set is all candidacies by their keys. Its zero value is empty and ready for use.
-type Set struct {
+// candidates is all candidacies by their keys. Its zero value is empty and ready for use.
+type candidates struct {
 	mu        sync.Mutex
-	all       map[string]Candidacy
+	all       map[string]candidacy
 	observers []func()
 }
 
 // Leader is the identity of who leads among those whose keys begin with a prefix; empty for nobody.
-func (s *Set) Leader(prefix string) string {
+func (s *candidates) Leader(prefix string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first := Candidacy{}
+	first := candidacy{}
 	for key, one := range s.all {
 		if strings.HasPrefix(key, prefix) && (first.Made == 0 || one.Made < first.Made) {
 			first = one
@@ -37,29 +38,29 @@ func (s *Set) Leader(prefix string) string {
 }
 
 // Observe has f called after each change. f must not block.
-func (s *Set) Observe(f func()) {
+func (s *candidates) Observe(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.observers = append(s.observers, f)
 }
 
 // Put adds one, or changes it.
-func (s *Set) Put(key string, one Candidacy) {
+func (s *candidates) Put(key string, one candidacy) {
 	s.change(func() {
 		if s.all == nil {
-			s.all = map[string]Candidacy{}
+			s.all = map[string]candidacy{}
 		}
 		s.all[key] = one
 	})
 }
 
 // Delete takes one away.
-func (s *Set) Delete(key string) { s.change(func() { delete(s.all, key) }) }
+func (s *candidates) Delete(key string) { s.change(func() { delete(s.all, key) }) }
 
 // Replace makes it these.
-func (s *Set) Replace(all map[string]Candidacy) { s.change(func() { s.all = maps.Clone(all) }) }
+func (s *candidates) Replace(all map[string]candidacy) { s.change(func() { s.all = maps.Clone(all) }) }
 
-func (s *Set) change(do func()) {
+func (s *candidates) change(do func()) {
 	s.mu.Lock()
 	do()
 	observers := slices.Clone(s.observers)

@@ -1,13 +1,14 @@
-// Package k3s is k3s as a Distribution.
+// What is k3s as a K3s.
 //
 // Source: k3s-io/k3s and rancher/system-agent-installer-k3s.
-package k3s
+
+package runtimes
 
 import "github.com/drover-project/drover/installers"
 
-// Distribution is k3s: everything in one process, etcd without a health endpoint of its own,
+// K3s is k3s: everything in one process, etcd without a health endpoint of its own,
 // nodes join at the API server's port.
-func Distribution() installers.Distribution {
+func K3s() installers.Distribution {
 	return installers.Distribution{
 		Name: "k3s", Variable: "K3S", ServerUnit: "k3s", AgentUnit: "k3s-agent",
 		JoinPort: 6443, ClusterInit: true, OneTaint: true,

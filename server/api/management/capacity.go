@@ -1,5 +1,6 @@
-// Package capacity says what a cluster's nodes have together.
-package capacity
+// What says what a cluster's nodes have together.
+
+package management
 
 import (
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -7,8 +8,8 @@ import (
 	"github.com/drover-project/drover/server/observed"
 )
 
-// Sums are the quantities of all nodes of a cluster together. Memory is in Ki and cpu in whole ones or m, which clients read.
-func Sums(api observed.API) (capacity, allocatable map[string]string) {
+// sums are the quantities of all nodes of a cluster together. Memory is in Ki and cpu in whole ones or m, which clients read.
+func sums(api observed.API) (capacity, allocatable map[string]string) {
 	total := func(of func(observed.NodeDetails) map[string]string) map[string]string {
 		all := map[string]resource.Quantity{}
 		for _, d := range api.Details {

@@ -1,23 +1,23 @@
-// Package systemimages is the type rkeK8sSystemImage of /v3: the versions of RKE1 that this server knows, each with its images.
+// What is the type rkeK8sSystemImage of /v3: the versions of RKE1 that this server knows, each with its images.
 // Terraform's provider lists it at its start, and takes no version of a cluster that is not in it.
 //
 // Wire source: rancher/rancher pkg/client/generated/management/v3 (RkeK8sSystemImage) of the releases up to 2.11;
 // rancher/terraform-provider-rancher2 rancher2/config.go.
-package systemimages
+
+package management
 
 import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/versions"
-	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 )
 
-// Kind is the type, to be read; known are the versions, nil without any.
-func Kind(known *versions.Data) management.Kind {
-	return management.Kind{
+// SystemImages is the type, to be read; known are the versions, nil without any.
+func SystemImages(known *versions.Data) Kind {
+	return Kind{
 		Schema: norman.Schema{ID: string(auth.RKEVersion), Plural: string(auth.RKEVersion) + "s", Fields: norman.Fields(map[string]norman.Field{
 			"name": {Type: "string"}, "systemImages": {Type: "rkeSystemImages"},
 		})},
@@ -26,7 +26,7 @@ func Kind(known *versions.Data) management.Kind {
 			if known != nil {
 				for _, version := range known.List() {
 					if images, err := known.Images(version); err == nil {
-						objects = append(objects, object(version, images))
+						objects = append(objects, systemImage(version, images))
 					}
 				}
 			}
@@ -37,14 +37,14 @@ func Kind(known *versions.Data) management.Kind {
 				return norman.Object{}, false
 			}
 			images, err := known.Images(id)
-			return object(id, images), err == nil
+			return systemImage(id, images), err == nil
 		},
 		Changed: func(*route.Call, subscribe.Change) (string, *norman.Object) { return "", nil }, // they change with the release alone
 	}
 }
 
-// object is a version with those of its images that it has.
-func object(version string, images config.SystemImages) norman.Object {
+// systemImage is a version with those of its images that it has.
+func systemImage(version string, images config.SystemImages) norman.Object {
 	return norman.Object{ID: version, Fixed: true, Kept: true, Fields: map[string]any{
 		"name": version, "systemImages": images,
 		"created": nil, "creatorId": nil, "labels": map[string]string{}, "annotations": map[string]string{},

@@ -1,5 +1,6 @@
-// Package words is how pages write times, sizes and texts.
-package words
+// What is how pages write times, sizes and texts.
+
+package ui
 
 import (
 	"fmt"
@@ -8,8 +9,8 @@ import (
 	"time"
 )
 
-// Stamp is a time as people read it without a script, which makes an age of it.
-func Stamp(t time.Time) template.HTML {
+// stamp is a time as people read it without a script, which makes an age of it.
+func stamp(t time.Time) template.HTML {
 	if t.IsZero() {
 		return ""
 	}
@@ -17,19 +18,19 @@ func Stamp(t time.Time) template.HTML {
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2006-01-02 15:04:05 UTC") + `</time>`) // #nosec G203 -- digits alone
 }
 
-// Area is a text between the tags of a textarea, of which browsers drop one empty line at the begin.
-func Area(text string) string {
+// area is a text between the tags of a textarea, of which browsers drop one empty line at the begin.
+func area(text string) string {
 	if strings.HasPrefix(text, "\n") {
 		return "\n" + text
 	}
 	return text
 }
 
-// Lines are the lines of a text.
-func Lines(text string) []string { return strings.Split(strings.TrimRight(text, "\n"), "\n") }
+// lines are the lines of a text.
+func lines(text string) []string { return strings.Split(strings.TrimRight(text, "\n"), "\n") }
 
-// Side is what a line of a diff means.
-func Side(line string) string {
+// side is what a line of a diff means.
+func side(line string) string {
 	switch {
 	case strings.HasPrefix(line, "+"):
 		return "added"
@@ -41,8 +42,8 @@ func Side(line string) string {
 	return ""
 }
 
-// Span is a time between two others.
-func Span(d time.Duration) string {
+// span is a time between two others.
+func span(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d <= 0:
 		return ""
@@ -56,8 +57,8 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// Size is a number of bytes as people read it.
-func Size(n int64) string {
+// sizeOf is a number of bytes as people read it.
+func sizeOf(n int64) string {
 	switch {
 	case n < 1<<10:
 		return fmt.Sprintf("%d B", n)
@@ -69,13 +70,13 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
-// Percent is how much of a total is done.
-func Percent(done, total int) int {
+// percent is how much of a total is done.
+func percent(done, total int) int {
 	if total == 0 {
 		return 0
 	}
 	return done * 100 / total
 }
 
-// Short is the begin of a checksum.
-func Short(s string) string { return s[:min(len(s), 12)] }
+// short is the begin of a checksum.
+func short(s string) string { return s[:min(len(s), 12)] }

@@ -1,5 +1,6 @@
-// Package containers lists the containers of a Docker host, for whoever wants to know whose log to read.
-package containers
+// What lists the containers of a Docker host, for whoever wants to know whose log to read.
+
+package node
 
 import (
 	"encoding/json"
@@ -14,8 +15,8 @@ import (
 // maxContainers bounds the list; a node has some hundred.
 const maxContainers = 2000
 
-// Container is one container of GET /v1/containers, as the server's views.Container has it.
-type Container struct {
+// hostContainer is one container of GET /v1/containers, as the server's views.Container has it.
+type hostContainer struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
 	Image   string    `json:"image"`
@@ -24,8 +25,8 @@ type Container struct {
 	Created time.Time `json:"created"`
 }
 
-// Handler is GET /v1/containers: all of them, those that have ended too.
-func Handler(docker *client.Client) http.HandlerFunc {
+// containersHandler is GET /v1/containers: all of them, those that have ended too.
+func containersHandler(docker *client.Client) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		all, err := docker.ContainerList(r.Context(), container.ListOptions{All: true, Limit: maxContainers})
 		if err != nil {
@@ -34,14 +35,14 @@ func Handler(docker *client.Client) http.HandlerFunc {
 			return
 		}
 		answer := struct {
-			Data []Container `json:"data"`
-		}{Data: make([]Container, 0, len(all))}
+			Data []hostContainer `json:"data"`
+		}{Data: make([]hostContainer, 0, len(all))}
 		for _, c := range all {
 			name := c.ID
 			if len(c.Names) > 0 {
 				name = strings.TrimPrefix(c.Names[0], "/")
 			}
-			answer.Data = append(answer.Data, Container{ID: c.ID, Name: name, Image: c.Image, State: c.State, Status: c.Status, Created: time.Unix(c.Created, 0).UTC()})
+			answer.Data = append(answer.Data, hostContainer{ID: c.ID, Name: name, Image: c.Image, State: c.State, Status: c.Status, Created: time.Unix(c.Created, 0).UTC()})
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(answer) // the server has gone when this fails

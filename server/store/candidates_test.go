@@ -1,20 +1,20 @@
-package candidates
+package store
 
 import "testing"
 
 func TestTheFirstLeads(t *testing.T) {
-	var s Set
+	var s candidates
 	seen := []string{}
 	s.Observe(func() { seen = append(seen, s.Leader("a/")) })
-	s.Put("b/1", Candidacy{"other", 1})
-	s.Put("a/3", Candidacy{"late", 9})
-	s.Put("a/2", Candidacy{"first", 5})
-	s.Put("a/2", Candidacy{"renamed", 5})
+	s.Put("b/1", candidacy{"other", 1})
+	s.Put("a/3", candidacy{"late", 9})
+	s.Put("a/2", candidacy{"first", 5})
+	s.Put("a/2", candidacy{"renamed", 5})
 	s.Delete("a/2")
-	s.Replace(map[string]Candidacy{"a/7": {"new", 12}, "a/8": {"newer", 13}})
+	s.Replace(map[string]candidacy{"a/7": {"new", 12}, "a/8": {"newer", 13}})
 	s.Delete("a/nobody")
 	s.Replace(nil)
-	s.Put("a/9", Candidacy{"again", 20})
+	s.Put("a/9", candidacy{"again", 20})
 	want := []string{"", "late", "first", "renamed", "late", "new", "new", "", "again"}
 	for i, got := range seen {
 		if i >= len(want) || got != want[i] {

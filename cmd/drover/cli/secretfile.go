@@ -1,6 +1,7 @@
-// Package secretfile reads a secret that a person gives a command: from a file that nobody else can read, or from standard input. It is
+// What reads a secret that a person gives a command: from a file that nobody else can read, or from standard input. It is
 // never an argument, which everybody on the host can read.
-package secretfile
+
+package cli
 
 import (
 	"fmt"
@@ -8,11 +9,11 @@ import (
 	"os"
 )
 
-// Max bounds a secret in bytes.
-const Max = 4 << 10
+// maxSecret bounds a secret in bytes.
+const maxSecret = 4 << 10
 
-// Read is the text of a file, or of in for the name "-". The error says what is wrong with the file.
-func Read(in io.Reader, name string) (string, error) {
+// readSecret is the text of a file, or of in for the name "-". The error says what is wrong with the file.
+func readSecret(in io.Reader, name string) (string, error) {
 	called := "standard input"
 	if name != "-" {
 		f, err := os.Open(name)
@@ -29,12 +30,12 @@ func Read(in io.Reader, name string) (string, error) {
 		}
 		in, called = f, name
 	}
-	text, err := io.ReadAll(io.LimitReader(in, Max+1))
+	text, err := io.ReadAll(io.LimitReader(in, maxSecret+1))
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", called, err)
 	}
-	if len(text) > Max {
-		return "", fmt.Errorf("%s has more than %d bytes, and is not a secret", called, Max)
+	if len(text) > maxSecret {
+		return "", fmt.Errorf("%s has more than %d bytes, and is not a secret", called, maxSecret)
 	}
 	return string(text), nil
 }

@@ -1,4 +1,4 @@
-package secretfile
+package cli
 
 import (
 	"os"
@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRead: what others can read is refused, and the sentence never has what is in the file.
-func TestRead(t *testing.T) {
+// TestReadSecret: what others can read is refused, and the sentence never has what is in the file.
+func TestReadSecret(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, in   string
 		mode       os.FileMode
@@ -19,8 +19,8 @@ func TestRead(t *testing.T) {
 		"standard input": {in: "word", want: "word"},
 		"of the group":   {text: "word", mode: 0o640, says: "so others can read it: chmod 600 "},
 		"of everybody":   {text: "word", mode: 0o604, says: "mode 0604"},
-		"a long one":     {text: strings.Repeat("w", Max+1), mode: 0o600, says: "more than 4096 bytes"},
-		"a long input":   {in: strings.Repeat("w", Max+1), says: "standard input has more than 4096 bytes"},
+		"a long one":     {text: strings.Repeat("w", maxSecret+1), mode: 0o600, says: "more than 4096 bytes"},
+		"a long input":   {in: strings.Repeat("w", maxSecret+1), says: "standard input has more than 4096 bytes"},
 		"none":           {mode: 0o600, says: "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestRead(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := Read(strings.NewReader(c.in), file)
+			got, err := readSecret(strings.NewReader(c.in), file)
 			if got != c.want || (err == nil) != (c.says == "") {
 				t.Fatalf("%q, %v", got, err)
 			}

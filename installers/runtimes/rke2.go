@@ -1,13 +1,14 @@
-// Package rke2 is RKE2 as a Distribution.
+// What is RKE2 as a RKE2.
 //
 // Source: rancher/rke2 and rancher/system-agent-installer-rke2.
-package rke2
+
+package runtimes
 
 import "github.com/drover-project/drover/installers"
 
-// Distribution is RKE2: components are static pods, nodes join at the supervisor's own port, and
+// RKE2 is RKE2: components are static pods, nodes join at the supervisor's own port, and
 // the installer writes its restart stamp before it restarts.
-func Distribution() installers.Distribution {
+func RKE2() installers.Distribution {
 	return installers.Distribution{
 		Name: "rke2", Variable: "RKE2", ServerUnit: "rke2-server", AgentUnit: "rke2-agent",
 		JoinPort: 9345, EtcdHealth: true, ComponentMounts: true, DefaultCNI: "calico", RestartCheck: true,

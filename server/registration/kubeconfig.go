@@ -1,5 +1,6 @@
-// Package kubeconfig makes the kubeconfig that an agent gets when its host registers.
-package kubeconfig
+// What makes the kubeconfig that an agent gets when its host registers.
+
+package registration
 
 import (
 	"encoding/base64"
@@ -10,36 +11,36 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Maker makes kubeconfigs that differ in nothing but the token, which is all that differs
+// kubeconfigs makes kubeconfigs that differ in nothing but the token, which is all that differs
 // between thousands of hosts that register at once. The zero value is ready, for several goroutines too.
-type Maker struct {
-	last atomic.Pointer[form]
+type kubeconfigs struct {
+	last atomic.Pointer[kubeconfigForm]
 }
 
-// form is a kubeconfig around its token.
-type form struct{ server, ca, before, after string }
+// kubeconfigForm is a kubeconfig around its token.
+type kubeconfigForm struct{ server, ca, before, after string }
 
 // tokenPlace stands for a token, which like it is a YAML string without quotes.
 const tokenPlace = "drover-machine.namespace.machine.secret"
 
-// Of is the kubeconfig of an agent: the server's URL, its CA in PEM, empty for those of the system, and the
-// agent's token, which is text that YAML needs no quotes for.
-func (k *Maker) Of(server, ca, token string) (string, error) {
+// of is the kubeconfig of an agent: the server's URL, its CA in PEM, empty for those of the system, and the
+// agent's token, which is kubeconfigText that YAML needs no quotes for.
+func (k *kubeconfigs) of(server, ca, token string) (string, error) {
 	f := k.last.Load()
 	if f == nil || f.server != server || f.ca != ca {
-		whole, err := text(server, ca, tokenPlace)
+		whole, err := kubeconfigText(server, ca, tokenPlace)
 		if err != nil {
 			return "", err
 		}
 		before, after, _ := strings.Cut(whole, tokenPlace)
-		f = &form{server: server, ca: ca, before: before, after: after}
+		f = &kubeconfigForm{server: server, ca: ca, before: before, after: after}
 		k.last.Store(f)
 	}
 	return f.before + token + f.after, nil
 }
 
-// text is a kubeconfig whose one cluster, user and context are called agent.
-func text(server, ca, token string) (string, error) {
+// kubeconfigText is a kubeconfig whose one cluster, user and context are called agent.
+func kubeconfigText(server, ca, token string) (string, error) {
 	type named[T any] struct {
 		Name string `yaml:"name"`
 		Body T      `yaml:",inline"`
