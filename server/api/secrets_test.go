@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/quotas"
 )
@@ -144,6 +148,47 @@ func TestSecretsOfHelm4(t *testing.T) {
 	apply(403, bob, by, "{"+login+`,"stringData":{"username":"x"}}`, "")
 	if data, _ := stored(); string(data["username"]) != "ebb" {
 		t.Errorf("%q", data)
+	}
+}
+
+// TestSecretsInProtobuf plays how the typed clients of client-go write, with which helm keeps its releases.
+func TestSecretsInProtobuf(t *testing.T) {
+	b := newBench(t)
+	_, ann := b.person("ann", "user")
+	encoded := func(kind, value string) string {
+		t.Helper()
+		secret := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "docks", Labels: map[string]string{"owner": "helm"}}, Type: "helm.sh/release.v1", Data: map[string][]byte{"release": []byte(value)}}
+		raw, err := secret.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: kind}, Raw: raw}).Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "k8s\x00" + string(text)
+	}
+	send := func(status int, method, path, body string) {
+		t.Helper()
+		r := b.request(method, path, ann, body, "Content-Type", "application/vnd.kubernetes.protobuf")
+		if r.status != status || strings.Contains(string(r.raw), "mark-value") {
+			t.Errorf("%s %q: %d %s", method, body, r.status, r.raw)
+		}
+	}
+	good := encoded("Secret", "mark-value")
+	for _, bad := range []string{"", "k8s\x00", good[4:], good[:len(good)-3], encoded("ConfigMap", "mark-value"), `{"kind":"Secret"}`, "k8s\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"} {
+		send(422, "POST", fleetSecrets, bad)
+	}
+	send(201, "POST", fleetSecrets, good)
+	send(409, "POST", fleetSecrets, good)
+	send(200, "PUT", fleetSecrets+"/docks", encoded("Secret", "second"))
+	var s struct {
+		Type     string
+		Data     map[string][]byte
+		Metadata struct{ Labels map[string]string }
+	}
+	if err := json.Unmarshal(b.as(ann, "GET", fleetSecrets+"/docks", "").raw, &s); err != nil || s.Type != "helm.sh/release.v1" || string(s.Data["release"]) != "second" || s.Metadata.Labels["owner"] != "helm" {
+		t.Errorf("%v %+v", err, s)
 	}
 }
 

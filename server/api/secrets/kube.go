@@ -3,6 +3,7 @@
 package secrets
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/drover-project/drover/plans/strictyaml"
@@ -145,19 +147,45 @@ func (k kube) list() error {
 
 func (k kube) dry() bool { return k.Query().Get("dryRun") != "" }
 
-// json takes no other form of a body: clients that can speak protobuf fall back to JSON.
-func (k kube) json() error {
-	if given := k.R.Header.Get("Content-Type"); given != "" && !strings.HasPrefix(given, "application/json") {
-		return listing.Refuse(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "the body is %.80q, but must be application/json", given)
+// protobuf is the content type of the typed clients of client-go, helm's among them, which do not fall back to JSON.
+const protobuf = "application/vnd.kubernetes.protobuf"
+
+// sent is the object in the body, JSON or protobuf.
+func (k kube) sent() (map[string]any, error) {
+	switch given := patch.Type(k.R.Header.Get("Content-Type")); given {
+	case "", "application/json":
+		return body(k.Call)
+	case protobuf:
+		data, err := norman.ReadBody(k.W, k.R, maxBody)
+		if err != nil {
+			return nil, err
+		}
+		return ofProtobuf(data)
+	default:
+		return nil, listing.Refuse(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "the body is %.80q, but must be application/json or %s", given, protobuf)
 	}
-	return nil
+}
+
+// ofProtobuf reads a Secret in the envelope of Kubernetes. Errors of the library are not shown: they could repeat a value.
+//
+// Wire source: k8s.io/apimachinery pkg/runtime/serializer/protobuf.
+func ofProtobuf(data []byte) (fields map[string]any, err error) {
+	var envelope runtime.Unknown
+	var secret corev1.Secret
+	raw, ok := bytes.CutPrefix(data, []byte("k8s\x00"))
+	if !ok || envelope.Unmarshal(raw) != nil || envelope.APIVersion != "v1" || envelope.Kind != objects.Secret || secret.Unmarshal(envelope.Raw) != nil {
+		return nil, norman.Invalid(norman.InvalidBodyContent, "", "the body is not one Secret in protobuf")
+	}
+	secret.APIVersion, secret.Kind = envelope.APIVersion, envelope.Kind
+	text, err := json.Marshal(secret)
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	return fields, err
 }
 
 func (k kube) create() error {
-	if err := k.json(); err != nil {
-		return err
-	}
-	fields, err := body(k.Call)
+	fields, err := k.sent()
 	if err != nil {
 		return err
 	}
@@ -177,10 +205,7 @@ func (k kube) made(fields map[string]any, name string) error {
 }
 
 func (k kube) replace() error {
-	if err := k.json(); err != nil {
-		return err
-	}
-	fields, err := body(k.Call)
+	fields, err := k.sent()
 	if err != nil {
 		return err
 	}
