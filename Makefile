@@ -8,7 +8,7 @@ export CGO_ENABLED = 0
 TRIMPATH ?= -trimpath
 GO_BUILD := go build $(TRIMPATH) -ldflags '$(LDFLAGS)'
 
-.PHONY: build agents images test fuzz k3s rke2standin rke1images oidc e2e e2e-full lint bench quickstart setup setup-test setup-e2e clean
+.PHONY: build agents images test fuzz k3s rke2standin rke1images helm oidc e2e e2e-full lint bench quickstart setup setup-test setup-e2e clean
 
 build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
 	$(GO_BUILD) -tags embedassets -o bin/drover ./cmd/drover
@@ -81,6 +81,9 @@ RKE1_VERSIONS ?= v1.23.17-rancher1-1
 rke1images: setup ## the images of RKE1's clusters that the end-to-end tests make, into the same cache; the first time takes a quarter of an hour
 	go run ./test/rke1images/build -versions $(RKE1_VERSIONS) $(RKE1_ADDONS)
 
+helm: ## helm 3, which `make e2e-full` installs charts of clusters with, into the same cache; the first time takes some minutes
+	go run ./test/helm/build
+
 PROVIDER := test/oidc/node_modules/.package-lock.json
 oidc: $(PROVIDER) ## the OpenID provider that the end-to-end tests log in at
 $(PROVIDER): test/oidc/package-lock.json
@@ -125,7 +128,7 @@ bench: build ## the measures of README.md, on this machine
 
 e2e-full: RKE1_VERSIONS = v1.23.17-rancher1-1,v1.23.16-rancher2-3,v1.24.17-rancher1-1,v1.30.8-rancher1-1
 e2e-full: RKE1_ADDONS = -addons
-e2e-full: k3s rke2standin rke1images setup-e2e oidc ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry, clusters of many machines that change and are killed, clusters of RKE2's stand-in
+e2e-full: k3s rke2standin rke1images helm setup-e2e oidc ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry, clusters of many machines that change and are killed, clusters of RKE2's stand-in, charts of clusters by helm
 	DROVER_SHOTS=$(SHOTS) go test -vet=off -tags e2e,e2e_full -count=1 -timeout 120m ./test/...
 
 quickstart: setup ## a server, a host and a cluster on this machine, until Ctrl-C

@@ -45,6 +45,43 @@ func TestAClusterIsImportedOverV3(t *testing.T) {
 	}
 }
 
+// TestTerraformChangesAnImportedCluster plays rancher2_cluster: each change sends all that the configuration could have, with what is left out as
+// null, "", false and empty maps, and a plan that follows finds no difference.
+func TestTerraformChangesAnImportedCluster(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	_, ann := b.person("ann", "user")
+	ask := func(status int, method, path, body string) result {
+		t.Helper()
+		r := b.request(method, path, ann, body)
+		if r.status != status {
+			t.Fatalf("%s %s: %d %s", method, path, r.status, r.raw)
+		}
+		return r
+	}
+	made := ask(201, "POST", "/v3/clusters", `{"type":"cluster","driver":"imported","name":"office","agentEnvVars":[{"name":"HTTP_PROXY","value":"http://proxy.lan"}],"enableNetworkPolicy":false,"fleetWorkspaceName":"fleet-default"}`)
+	at := "/v3/clusters/" + made.text("id")
+	for _, c := range []struct{ env, description, is string }{
+		{`[{"name":"HTTP_PROXY","value":"http://proxy.lan"},{"name":"NO_PROXY","value":"lan"}]`, "of the office", `[map[name:HTTP_PROXY value:http://proxy.lan] map[name:NO_PROXY value:lan]]`},
+		{`[{"name":"NO_PROXY","value":"lan"}]`, "of the office", `[map[name:NO_PROXY value:lan]]`},
+		{`null`, "", `<nil>`},
+		{`null`, "closed", `<nil>`},
+	} {
+		ask(200, "PUT", at, fmt.Sprintf(`{"name":"office","agentEnvVars":%s,"description":%q,"clusterAgentDeploymentCustomization":null,"fleetAgentDeploymentCustomization":null,`+
+			`"defaultPodSecurityAdmissionConfigurationTemplateName":"","desiredAgentImage":"","desiredAuthImage":"","dockerRootDir":"","fleetWorkspaceName":"fleet-default",`+
+			`"enableNetworkPolicy":false,"localClusterAuthEndpoint":{},"annotations":{},"labels":{"site":"b"}}`, c.env, c.description))
+		read := ask(200, "GET", at, "")
+		if got := fmt.Sprint(read.body["agentEnvVars"]); got != c.is || read.text("description") != c.description || !read.has("labels", "site") || read.text("state") != "pending" {
+			t.Errorf("%s, %q: %s", c.env, c.description, read.raw)
+		}
+		// What the provider waits for whenever it reads a cluster.
+		token := ask(200, "GET", "/v3/clusterregistrationtokens/"+made.text("id")+":default-token", "")
+		if token.text("command") == "" || token.text("nodeCommand") == "" || !read.has("actions", "generateKubeconfig") {
+			t.Errorf("%s %s", token.raw, read.raw)
+		}
+	}
+}
+
 // TestFieldsThatNothingActsOnAreNotTaken: what Rancher acts on and this server does not is refused with the field, in the same
 // words on all surfaces, when something is made and when it is changed, and values that ask for nothing are not.
 func TestFieldsThatNothingActsOnAreNotTaken(t *testing.T) {

@@ -73,7 +73,7 @@ func TestRegistrationTokens(t *testing.T) {
 		if r.status != c.status || r.text("code") != c.code {
 			t.Errorf("%s: %d %s", c.name, r.status, r.raw)
 		}
-		if c.status == 201 && (len(r.text("token")) != 54 || !strings.Contains(r.text("nodeCommand"), r.text("token")) || r.text("command") != "" || r.text("state") != "active") {
+		if c.status == 201 && (len(r.text("token")) != 54 || !strings.Contains(r.text("nodeCommand"), r.text("token")) || !strings.Contains(r.text("command"), "is not imported") || r.text("insecureCommand") != r.text("command") || r.text("state") != "active") {
 			t.Errorf("%s: %s", c.name, r.raw)
 		}
 	}

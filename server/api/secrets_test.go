@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/quotas"
 )
@@ -74,7 +78,7 @@ func TestSecretsByKubectl(t *testing.T) {
 			ask(200, ann, "PUT", one, `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"quay","resourceVersion":"`+made.Metadata.ResourceVersion+`"},"stringData":{"username":"ebb"},"type":"kubernetes.io/basic-auth"}`)
 			ask(200, ann, "PATCH", one, `{"metadata":{"labels":{"pier":"4"}},"data":{"password":"`+base64.StdEncoding.EncodeToString([]byte("deep"))+`"}}`, "Content-Type", "application/strategic-merge-patch+json")
 			ask(200, ann, "PATCH", one, `[{"op":"replace","path":"/metadata/labels/pier","value":"5"}]`, "Content-Type", "application/json-patch+json")
-			ask(415, ann, "PATCH", one, `{}`, "Content-Type", "application/apply-patch+yaml")
+			ask(415, ann, "PATCH", one, `{}`, "Content-Type", "text/plain")
 			got := ask(200, ann, "GET", one, "")
 			if string(got.Data["username"]) != "ebb" || string(got.Data["password"]) != "deep" || got.Metadata.Labels["pier"] != "5" || got.Metadata.UID != made.Metadata.UID {
 				t.Errorf("%+v", got)
@@ -94,6 +98,115 @@ func TestSecretsByKubectl(t *testing.T) {
 			ask(404, ann, "DELETE", one, "")
 		})
 	}
+}
+
+// TestSecretsOfHelm4 plays server-side apply, by which helm 4 makes and changes all that is in a chart.
+func TestSecretsOfHelm4(t *testing.T) {
+	b := newBench(t)
+	_, ann := b.person("ann", "user")
+	_, bob := b.person("zoe", "user")
+	apply := func(status int, token, query, body, says string) {
+		t.Helper()
+		r := b.request("PATCH", fleetSecrets+"/quay"+query, token, body, "Content-Type", "application/apply-patch+yaml")
+		if r.status != status || !strings.Contains(string(r.raw), says) || strings.Contains(string(r.raw), "mark-value") {
+			t.Errorf("%s: %d %s", body, r.status, r.raw)
+		}
+	}
+	stored := func() (data map[string][]byte, labels map[string]string) {
+		t.Helper()
+		var s struct {
+			Data     map[string][]byte
+			Metadata struct{ Labels map[string]string }
+		}
+		if err := json.Unmarshal(b.as(ann, "GET", fleetSecrets+"/quay", "").raw, &s); err != nil {
+			t.Fatal(err)
+		}
+		return s.Data, s.Metadata.Labels
+	}
+	const by = "?fieldManager=helm&force=true"
+	const login = `"type":"kubernetes.io/basic-auth","apiVersion":"v1","kind":"Secret","metadata":{"name":"quay","labels":{"pier":"4"}}`
+	for _, c := range []struct{ query, body, says string }{
+		{"", "{" + login + "}", "fieldManager"},
+		{by, "data: [mark-value", "cannot be read"},
+		{by, "- mark-value", "cannot be read"},
+		{by, "", "cannot be read"},
+		{by, `{"metadata":{"name":"other"}}`, "not the name of the URL"},
+		{by, `{"data":{"a":"mark-value!"}}`, "is not base64"},
+	} {
+		apply(422, ann, c.query, c.body, c.says)
+	}
+	apply(201, ann, by+"&dryRun=All", "{"+login+`,"stringData":{"username":"tide"}}`, "quay")
+	b.want(404, "GET", fleetSecrets+"/quay", "")
+	apply(201, ann, by, "{"+login+`,"stringData":{"username":"tide","password":"deep"}}`, `"resourceVersion"`)
+	apply(200, ann, by, "stringData: {username: ebb}\nmetadata: {labels: {pier: '5'}}\n", `"resourceVersion"`)
+	apply(200, ann, by, "data: null\n", `"resourceVersion"`) // as charts write none
+	data, labels := stored()
+	if string(data["username"]) != "ebb" || string(data["password"]) != "deep" || labels["pier"] != "5" {
+		t.Errorf("%q, %v", data, labels)
+	}
+	apply(409, ann, by, `{"metadata":{"resourceVersion":"1"},"stringData":{"username":"x"}}`, "Conflict")
+	apply(403, bob, by, "{"+login+`,"stringData":{"username":"x"}}`, "")
+	if data, _ := stored(); string(data["username"]) != "ebb" {
+		t.Errorf("%q", data)
+	}
+}
+
+// TestSecretsInProtobuf plays how the typed clients of client-go write, with which helm keeps its releases.
+func TestSecretsInProtobuf(t *testing.T) {
+	b := newBench(t)
+	_, ann := b.person("ann", "user")
+	encoded := func(kind, value string) string {
+		t.Helper()
+		secret := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "docks", Labels: map[string]string{"owner": "helm"}}, Type: "helm.sh/release.v1", Data: map[string][]byte{"release": []byte(value)}}
+		raw, err := secret.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: kind}, Raw: raw}).Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "k8s\x00" + string(text)
+	}
+	send := func(status int, method, path, body string) {
+		t.Helper()
+		r := b.request(method, path, ann, body, "Content-Type", "application/vnd.kubernetes.protobuf")
+		if r.status != status || strings.Contains(string(r.raw), "mark-value") {
+			t.Errorf("%s %q: %d %s", method, body, r.status, r.raw)
+		}
+	}
+	good := encoded("Secret", "mark-value")
+	for _, bad := range []string{"", "k8s\x00", good[4:], good[:len(good)-3], encoded("ConfigMap", "mark-value"), `{"kind":"Secret"}`, "k8s\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"} {
+		send(422, "POST", fleetSecrets, bad)
+	}
+	send(201, "POST", fleetSecrets, good)
+	send(409, "POST", fleetSecrets, good)
+	send(200, "PUT", fleetSecrets+"/docks", encoded("Secret", "second"))
+	var s struct {
+		Type     string
+		Data     map[string][]byte
+		Metadata struct{ Labels map[string]string }
+	}
+	if err := json.Unmarshal(b.as(ann, "GET", fleetSecrets+"/docks", "").raw, &s); err != nil || s.Type != "helm.sh/release.v1" || string(s.Data["release"]) != "second" || s.Metadata.Labels["owner"] != "helm" {
+		t.Errorf("%v %+v", err, s)
+	}
+}
+
+// TestSecretsGoWithTheirCluster: what helm uninstall and kubectl delete do, of which neither waits for the cluster's end.
+func TestSecretsGoWithTheirCluster(t *testing.T) {
+	b := newBench(t)
+	_, ann := b.person("ann", "user")
+	b.as(ann, "POST", fleetSecrets, secretOf("mirror", `,"stringData":{"password":"low"}`))
+	b.as(ann, "POST", "/v1-drover/apply", referringTo("harbour", "file", "mirror"))
+	if r := b.request("DELETE", fleetSecrets+"/mirror", ann, ""); r.status != 409 || !strings.Contains(string(r.raw), "refers to it") {
+		t.Errorf("while it is used: %d %s", r.status, r.raw)
+	}
+	b.as(ann, "DELETE", "/apis/provisioning.cattle.io/v1/namespaces/fleet-default/clusters/harbour", "")
+	if _, removing := b.st.Clusters.Get("fleet-default/harbour"); !removing {
+		t.Fatal("the cluster is gone already")
+	}
+	b.as(ann, "DELETE", fleetSecrets+"/mirror", "")
+	b.want(404, "GET", fleetSecrets+"/mirror", "")
 }
 
 type shownItem struct{ Metadata struct{ Name string } }

@@ -157,7 +157,8 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("remove %s: cluster %s refers to it; take the reference out of the cluster first", e.Object, strings.Join(e.Clusters, ", "))
 }
 
-// Remove removes a Secret or ConfigMap by its key. One that a cluster uses stays: *InUseError. That others name it holds nobody up.
+// Remove removes a Secret or ConfigMap by its key. One that a cluster uses stays: *InUseError. That others name it holds nobody up, and neither does a
+// cluster that is being removed, which gets no more of it: helm and kubectl remove both without waiting for the cluster's end.
 func Remove(ctx context.Context, s *state.State, key string) error {
 	d, ok := s.Objects.Get(key)
 	if !ok {
@@ -165,7 +166,7 @@ func Remove(ctx context.Context, s *state.State, key string) error {
 	}
 	var users []string
 	for _, one := range s.Clusters.List() {
-		if Usable(one.Value, d.Value) && slices.Contains(one.Value.Spec.Objects(one.Value.Namespace), key) {
+		if one.Value.Deleting.IsZero() && Usable(one.Value, d.Value) && slices.Contains(one.Value.Spec.Objects(one.Value.Namespace), key) {
 			users = append(users, string(records.ClusterKey(one.Key)))
 		}
 	}

@@ -3,13 +3,21 @@
 package directories
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -132,12 +140,84 @@ func (o *openldap) change(do func(*ldap.Conn) error) {
 	}
 }
 
+// byTerraform configures the directory as rancher2_auth_config_openldap does, with a login that it tries, and disables it.
+func (o *openldap) byTerraform(d *drover) {
+	o.Helper()
+	token, err := os.ReadFile(filepath.Join(d.dir, "admin-token"))
+	if err != nil {
+		o.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	ask := func(method, path string, body any) (status int, answer map[string]any) {
+		o.Helper()
+		text, err := json.Marshal(body)
+		if err != nil {
+			o.Fatal(err)
+		}
+		r, err := http.NewRequestWithContext(o.Context(), method, d.url+path, bytes.NewReader(text))
+		if err != nil {
+			o.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+		a, err := client.Do(r)
+		if err != nil {
+			o.Fatal(err)
+		}
+		defer a.Body.Close()
+		if err := json.NewDecoder(a.Body).Decode(&answer); err != nil && !errors.Is(err, io.EOF) {
+			o.Fatal(err)
+		}
+		return a.StatusCode, answer
+	}
+	const at = "/v3/authConfigs/openldap"
+	host, port, err := net.SplitHostPort(o.address)
+	if err != nil {
+		o.Fatal(err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		o.Fatal(err)
+	}
+	config := map[string]any{
+		"type": "openLdapConfig", "name": "openldap", "accessMode": "unrestricted", "enabled": true, "servers": []any{host}, "port": float64(number), "tls": true,
+		"certificate": o.ca, "serviceAccountDistinguishedName": "cn=drover,dc=example,dc=com", "userSearchBase": "ou=people,dc=example,dc=com",
+		"groupSearchBase": "ou=groups,dc=example,dc=com", "nestedGroupMembershipEnabled": true, "connectionTimeout": 5000.0,
+	}
+	sent := maps.Clone(config)
+	sent["serviceAccountPassword"] = "the account's password"
+	for _, c := range []struct {
+		password string
+		status   int
+	}{{"wrong", http.StatusUnprocessableEntity}, {"correct horse ann", http.StatusOK}} {
+		status, answer := ask("POST", at+"?action=testAndApply", map[string]any{"ldapConfig": sent, "username": "ann", "password": c.password})
+		if status != c.status {
+			o.Errorf("testAndApply with the password %q: %d %v", c.password, status, answer)
+		}
+		_, is := ask("GET", at, nil)
+		if is["enabled"] != (c.status == http.StatusOK) || is["serviceAccountPassword"] != nil {
+			o.Errorf("after it: %v", is)
+		}
+		for field, want := range config {
+			if c.status == http.StatusOK && !reflect.DeepEqual(is[field], want) {
+				o.Errorf("%s is %v, and was sent as %v", field, is[field], want)
+			}
+		}
+	}
+	if status, answer := ask("POST", at+"?action=disable", nil); status != http.StatusOK {
+		o.Errorf("disable: %d %v", status, answer)
+	}
+	if _, is := ask("GET", at, nil); is["enabled"] != false {
+		o.Errorf("disabled: %v", is)
+	}
+}
+
 func TestOpenLDAP(t *testing.T) {
 	o, d := startOpenLDAP(t), start(t)
 	set := func(text string) {
 		t.Helper()
 		d.want(0, "", text, "directory openldap is configured", "directories", "set", "-f", "-")
 	}
+	o.byTerraform(d)
 	set(o.document(""))
 	d.want(0, "", "", "openldap answers", "directories", "test", "openldap")
 	d.want(0, "", "correct horse ann\n", "openldap_group://cn=all,ou=groups,dc=example,dc=com", "directories", "test", "openldap", "--username", "ann")

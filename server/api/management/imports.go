@@ -56,12 +56,14 @@ func (a *API) changeSettings(c *Request, in norman.Input, cl records.Cluster) er
 			return err
 		}
 		ofDocument := slices.Contains([]string{"agentEnvVars", "localClusterAuthEndpoint", "rancherKubernetesEngineConfig"}, field) && !cl.Spec.Imported()
-		emptied := field == "agentEnvVars" && in.Has(field) && !ofDocument
+		emptied := field == "agentEnvVars" && in.Names(field) && !in.Asks(field) && !ofDocument
 		switch {
 		case reflect.DeepEqual(is, given[field]), !in.Asks(field) && !emptied:
 			delete(given, field)
 		case ofDocument:
 			return norman.Invalid(norman.InvalidOption, field, "%s of cluster %s is part of its document: change it there, with drover apply or over /v1", field, cl.Name)
+		case emptied:
+			given[field] = []any{} // Terraform's provider sends null for none
 		}
 	}
 	if len(given) == 0 {

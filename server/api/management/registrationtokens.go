@@ -78,9 +78,12 @@ func (a *API) registrationTokenObject(t records.RegistrationToken) norman.Object
 			state = conditions.New("error", "error", "the token expired at "+expires+": delete it to get a fresh one")
 		}
 	}
+	if err == nil && join.Import.Command == "" {
+		join.Import.Command, join.Import.Insecure = notImported, notImported
+	}
 	o := norman.Object{ID: t.ClusterID + ":" + t.Name, Fixed: true, Fields: map[string]any{
 		"name": t.Name, "clusterId": t.ClusterID, "namespaceId": nil, "token": t.Token, "manifestUrl": join.Import.ManifestURL, "expiresAt": expires, "spentAt": spent,
-		// Windows hosts lead nowhere yet, and neither does a command for them, nor one for importing what the server provisions.
+		// Windows hosts lead nowhere yet, and neither does a command for them.
 		"command": join.Import.Command, "insecureCommand": join.Import.Insecure,
 		"nodeCommand": join.NodeCommand, "insecureNodeCommand": join.InsecureNodeCommand,
 		"windowsNodeCommand": "", "insecureWindowsNodeCommand": "",
@@ -89,6 +92,10 @@ func (a *API) registrationTokenObject(t records.RegistrationToken) norman.Object
 	state.Into(o.Fields)
 	return o
 }
+
+// notImported stands where an imported cluster has its command. Terraform's provider takes a token without one for unfinished, and asks again
+// for 27 seconds whenever it reads a cluster, for each.
+const notImported = `echo "this cluster is not imported: the server makes it of hosts, which join it with nodeCommand" >&2; false`
 
 // dnsLabel is what a name may look like.
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)

@@ -132,6 +132,9 @@ func decodeForm(data []byte) (map[string]any, error) {
 // Has says that the body names the field with something other than null.
 func (in Input) Has(name string) bool { return in.fields[name] != nil }
 
+// Names says that the body names the field, with null too.
+func (in Input) Names(name string) bool { _, ok := in.fields[name]; return ok }
+
 // Asks says that the body has a value of the field that asks for something: null, false, 0, "" and lists and maps of such ask for
 // nothing. Clients send those of fields that they never set.
 func (in Input) Asks(name string) bool { return asks(in.fields[name]) }

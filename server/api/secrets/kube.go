@@ -3,6 +3,7 @@
 package secrets
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +13,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
+	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -101,7 +104,10 @@ func (k kube) serve() error {
 		return listing.Refuse(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s is not possible for Secrets together: one after the other", method)
 	}
 	d, ok := references.Secret(k.State, k.who, k.namespace, k.name)
-	if !ok {
+	switch applied := k.R.Method == http.MethodPatch && patch.Type(k.R.Header.Get("Content-Type")) == patch.Apply; {
+	case applied && !ok:
+		return k.applyNew()
+	case !ok:
 		return k.missing()
 	}
 	switch k.R.Method {
@@ -141,23 +147,53 @@ func (k kube) list() error {
 
 func (k kube) dry() bool { return k.Query().Get("dryRun") != "" }
 
-// json takes no other form of a body: clients that can speak protobuf fall back to JSON.
-func (k kube) json() error {
-	if given := k.R.Header.Get("Content-Type"); given != "" && !strings.HasPrefix(given, "application/json") {
-		return listing.Refuse(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "the body is %.80q, but must be application/json", given)
+// protobuf is the content type of the typed clients of client-go, helm's among them, which do not fall back to JSON.
+const protobuf = "application/vnd.kubernetes.protobuf"
+
+// sent is the object in the body, JSON or protobuf.
+func (k kube) sent() (map[string]any, error) {
+	switch given := patch.Type(k.R.Header.Get("Content-Type")); given {
+	case "", "application/json":
+		return body(k.Call)
+	case protobuf:
+		data, err := norman.ReadBody(k.W, k.R, maxBody)
+		if err != nil {
+			return nil, err
+		}
+		return ofProtobuf(data)
+	default:
+		return nil, listing.Refuse(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "the body is %.80q, but must be application/json or %s", given, protobuf)
 	}
-	return nil
+}
+
+// ofProtobuf reads a Secret in the envelope of Kubernetes. Errors of the library are not shown: they could repeat a value.
+//
+// Wire source: k8s.io/apimachinery pkg/runtime/serializer/protobuf.
+func ofProtobuf(data []byte) (fields map[string]any, err error) {
+	var envelope runtime.Unknown
+	var secret corev1.Secret
+	raw, ok := bytes.CutPrefix(data, []byte("k8s\x00"))
+	if !ok || envelope.Unmarshal(raw) != nil || envelope.APIVersion != "v1" || envelope.Kind != objects.Secret || secret.Unmarshal(envelope.Raw) != nil {
+		return nil, norman.Invalid(norman.InvalidBodyContent, "", "the body is not one Secret in protobuf")
+	}
+	secret.APIVersion, secret.Kind = envelope.APIVersion, envelope.Kind
+	text, err := json.Marshal(secret)
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	return fields, err
 }
 
 func (k kube) create() error {
-	if err := k.json(); err != nil {
-		return err
-	}
-	fields, err := body(k.Call)
+	fields, err := k.sent()
 	if err != nil {
 		return err
 	}
-	d, err := k.put(fields, "", references.At{New: true, DryRun: k.dry()})
+	return k.made(fields, "")
+}
+
+func (k kube) made(fields map[string]any, name string) error {
+	d, err := k.put(fields, name, references.At{New: true, DryRun: k.dry()})
 	if errors.Is(err, errExists) {
 		return listing.Refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists, "secrets %q already exists", d.Value.Name)
 	}
@@ -169,10 +205,7 @@ func (k kube) create() error {
 }
 
 func (k kube) replace() error {
-	if err := k.json(); err != nil {
-		return err
-	}
-	fields, err := body(k.Call)
+	fields, err := k.sent()
 	if err != nil {
 		return err
 	}
@@ -217,11 +250,7 @@ func (k kube) put(fields map[string]any, name string, at references.At) (referen
 const tries = 5
 
 func (k kube) patch() error {
-	text, err := norman.ReadBody(k.W, k.R, maxBody)
-	if err != nil {
-		return err
-	}
-	apply, err := readPatch(k.R.Header.Get("Content-Type"), text)
+	apply, err := k.readPatch()
 	if err != nil {
 		return err
 	}
@@ -263,8 +292,24 @@ func (k kube) patched(is references.Document, apply patch.Func) (references.Docu
 }
 
 // readPatch reads a patch by its content type.
-func readPatch(contentType string, text []byte) (patch.Func, error) {
-	switch kind := patch.Type(contentType); kind {
+func (k kube) readPatch() (patch.Func, error) {
+	kind := patch.Type(k.R.Header.Get("Content-Type"))
+	if kind == patch.Apply {
+		fields, err := k.applied()
+		if err != nil {
+			return nil, err
+		}
+		text, err := filled(fields, k.namespace, k.name)
+		if err != nil {
+			return nil, err
+		}
+		return patch.Read(patch.Merge, text, maxBody)
+	}
+	text, err := norman.ReadBody(k.W, k.R, maxBody)
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
 	case patch.Strategic:
 		return func(original []byte) ([]byte, error) {
 			return strategicpatch.StrategicMergePatch(original, text, corev1.Secret{})
@@ -277,7 +322,40 @@ func readPatch(contentType string, text []byte) (patch.Func, error) {
 		return apply, nil
 	}
 	return nil, listing.Refuse(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
-		"a Secret takes patches of the types %s, %s and %s; of kubectl apply, without --server-side", patch.Strategic, patch.Merge, patch.JSON)
+		"a Secret takes patches of the types %s, %s, %s and %s", patch.Strategic, patch.Merge, patch.JSON, patch.Apply)
+}
+
+// applied is the body of a server-side apply, which helm 4 sends for all objects of a chart. Who set which field of a Secret is not kept: fields
+// are taken over without a conflict, and what is left out later stays.
+func (k kube) applied() (map[string]any, error) {
+	if k.Query().Get("fieldManager") == "" {
+		return nil, listing.Refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "fieldManager: Required value: is required for apply patch")
+	}
+	text, err := norman.ReadBody(k.W, k.R, maxBody)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := strictyaml.ReadOne(strictyaml.Source{Private: true, Limits: strictyaml.Limits{Bytes: 2 * maxBody}}, text)
+	if err != nil {
+		return nil, norman.Invalid(norman.InvalidBodyContent, "", "the Secret cannot be read: %v", err)
+	}
+	fields := map[string]any{}
+	if faults := doc.Decode(&fields, strictyaml.Options{}); len(faults) > 0 {
+		return nil, norman.Invalid(norman.InvalidBodyContent, "", "the Secret cannot be read: %v", faults)
+	}
+	if len(fields) == 0 {
+		return nil, norman.Invalid(norman.InvalidBodyContent, "", "the Secret cannot be read: the body is empty")
+	}
+	return fields, nil
+}
+
+// applyNew is a server-side apply of a Secret that there is not, or that the caller may not read.
+func (k kube) applyNew() error {
+	fields, err := k.applied()
+	if err != nil {
+		return err
+	}
+	return k.made(fields, k.name)
 }
 
 // unpatched is an error of a patch, without what the library says of it: that could repeat a value.
