@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/tunnel/peer"
 )
 
-// TestTheTunnelOfALostHostEnds: nothing comes of a host whose power was cut, and what its agent has not said for long ends nothing here.
+// TestTheTunnelOfALostHostEnds before its agent has said nothing for silenceLimit: nothing comes of a host whose power was cut.
 func TestTheTunnelOfALostHostEnds(t *testing.T) {
 	for name, sent := range map[string]func(*bed){
 		"nothing is sent": func(*bed) {},
@@ -23,7 +23,6 @@ func TestTheTunnelOfALostHostEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t)
-			b.silence = time.Hour
 			ws := b.raw(t, "m1")
 			b.wantChange(t, "m1 true")
 			power.Cut(t, ws.NetConn())
