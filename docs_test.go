@@ -87,11 +87,12 @@ func TestOperationStatesAreDocumented(t *testing.T) {
 // TestPagesQuoteTheProgram holds what pages for the night quote of causes, errands and annotations to the program.
 func TestPagesQuoteTheProgram(t *testing.T) {
 	crashed := plans.PodReport{Name: "kube-apiserver", Restarts: 3, Since: time.Date(2026, 11, 21, 11, 58, 0, 0, time.UTC), Lines: []string{"Error: unknown flag: --no-such-flag"}}
+	unstarted := plans.PodReport{Name: "etcd", Since: crashed.Since, Lines: []string{`ErrImagePull: "failed to resolve reference \"mirror.lan/rancher/hardened-etcd:v3.6.5\": lookup mirror.lan: no such host"`}}
 	removed, _, _ := strings.Cut(errand.Removed([]byte("removed with the private keys of before: /data/server/tls-1763640000\n")), "/data")
 	for page, quoted := range map[string][]string{
 		"clusters.md": {
 			"#" + string(verdict.AgentLost) + ")", "#" + string(verdict.HostLost) + ")", "#" + string(verdict.QuorumLost) + ")", "#" + string(verdict.UnitDown) + ")",
-			clusterspec.NoAgents + `: "true"`, crashed.String(),
+			clusterspec.NoAgents + `: "true"`, crashed.String(), unstarted.String(),
 		},
 		"rescue.md": {"`" + string(verdict.QuorumLost) + "`", "`" + removed + "…`"},
 	} {

@@ -68,8 +68,9 @@ var places = map[string]struct {
 		sites: []string{"file in Of"},
 	},
 	"daemon/hostreport": {
-		why:   "Programs and arguments are constants, among them the units of the distributions.",
-		sites: []string{"program in Host.withDefaults"},
+		why: "Programs and arguments are constants, among them the units of the distributions; the settings of RKE2 are root's, are bounded, " +
+			"and name the directory below which a manifest and the kubelet's log are looked for.",
+		sites: []string{"file in Host.rke2", "program in Host.withDefaults"},
 	},
 	"daemon/hostservice": {
 		why: "The server names a target, a unit and a data directory: Dial opens targets alone, unitName checks units, " +
@@ -97,8 +98,8 @@ var places = map[string]struct {
 	},
 	"daemon/podlogs": {
 		why: "The server or a plan names a component, which IsComponent checks; os.Root opens nothing outside the kubelet's " +
-			"directory of logs, whose entries may be anything, and Tail and Follow read regular files alone, to a limit.",
-		sites: []string{"file in Find", "file in Pod.Tail", "file in Pod.last"},
+			"directory of logs, whose entries may be anything, and Tail, Follow and Kubelet read regular files alone, to a limit.",
+		sites: []string{"file in Find", "file in Kubelet", "file in Pod.Tail", "file in Pod.last"},
 	},
 	"daemon/selfupdate": {
 		why: "The new program's address and checksum come by the command line of a plan: open refuses credentials in it, " +

@@ -24,28 +24,32 @@ type HostReport struct {
 	Output string `json:"output,omitempty"`
 	// Units are those of the distribution that do not run, or that were restarted a moment ago.
 	Units []UnitReport `json:"units,omitempty"`
-	// Pods are static pods of components that the plan probes, which were started again and again of late.
+	// Pods are static pods of components that the plan probes, which were started again and again of late, or cannot be started.
 	Pods []PodReport `json:"pods,omitempty"`
 }
 
-// PodReport is a static pod whose container ended and was started again.
+// PodReport is a static pod whose container ended and was started again, or has none that could be started.
 type PodReport struct {
 	Name string `json:"name"` // of the component, kube-apiserver
-	// Restarts is how often the kubelet has started it again, and Since when it ended last.
+	// Restarts is how often the kubelet has started it again, and Since when it ended last. Of one that never started it is 0, and
+	// Since is when that was tried last.
 	Restarts int       `json:"restarts"`
 	Since    time.Time `json:"since,omitzero"`
-	// Lines are the last ones of its log that speak of errors, or simply the last ones.
+	// Lines are the last ones of its log that speak of errors, or simply the last ones; without a log, what the kubelet says.
 	Lines []string `json:"lines,omitempty"`
 }
 
 // String is the pod in one line.
 func (p PodReport) String() string {
-	text := fmt.Sprintf("the static pod %s was started again %d times", p.Name, p.Restarts)
-	if p.Restarts == 1 {
+	text, since := fmt.Sprintf("the static pod %s was started again %d times", p.Name, p.Restarts), ", and ended last at "
+	switch p.Restarts {
+	case 0:
+		text, since = fmt.Sprintf("the kubelet cannot start the static pod %s", p.Name), ", tried last at "
+	case 1:
 		text = fmt.Sprintf("the static pod %s was started again", p.Name)
 	}
 	if !p.Since.IsZero() {
-		text += ", and ended last at " + p.Since.UTC().Format(time.RFC3339)
+		text += since + p.Since.UTC().Format(time.RFC3339)
 	}
 	if len(p.Lines) > 0 {
 		text += ": " + strings.Join(p.Lines, " | ")

@@ -16,6 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/drover-project/drover/tunnel/mux"
+	"github.com/drover-project/drover/tunnel/peer"
 )
 
 const (
@@ -81,7 +82,7 @@ func (m *multiplexed) serve(h hijacker, r *http.Request) {
 	take := h.take
 	h.take = func(c net.Conn) *socket {
 		m.socket = take(c)
-		keepUnsentShort(c)
+		peer.KeepUnsentShort(c)
 		return m.socket
 	}
 	upgrader := websocket.Upgrader{
@@ -168,7 +169,7 @@ func (c *conn) judgeReset(reset *mux.ResetError) error {
 
 // serveMux is a client's end of our own protocol, until the websocket ends.
 func (l *link) serveMux(ctx context.Context, c *Client, ended func(error)) {
-	keepUnsentShort(l.ws.NetConn())
+	peer.KeepUnsentShort(l.ws.NetConn())
 	session := mux.New(l.ws.NetConn(), mux.Options{
 		Handle: l.targets.handle, Streams: 2 * maxTargets, Ping: pingInterval, Buffers: c.buffers, Now: c.now,
 		End: func(err error) { ended(muxError(err)) },

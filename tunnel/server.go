@@ -89,6 +89,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	one.carrier.serve(hijacker{ResponseWriter: w, take: func(c net.Conn) *socket {
 		one.socket = newSocket(c, s.now)
 		one.socket.silence = s.silence
+		one.socket.watch()
 		one.socket.opened = func() { s.prove(proving, &proved, one) }
 		stop = context.AfterFunc(r.Context(), func() { one.socket.dismiss(1001, farewell(r.Context())) })
 		return one.socket

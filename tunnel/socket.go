@@ -15,7 +15,10 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"github.com/drover-project/drover/tunnel/peer"
 )
 
 const (
@@ -23,8 +26,11 @@ const (
 	writeLimit = 15 * time.Second
 	// silenceLimit is how long a peer may say nothing at all before it counts as dead. A
 	// client pings every 5 s and a server answers, so that either end hears something; four pings
-	// in a row have to be missing. It leaves time within the 30 s in which a lost host is shown.
+	// in a row have to be missing. It leaves time within the 30 s in which a lost host is shown. Where
+	// no balancer answers in its place, a server knows of a lost host sooner, see watch.
 	silenceLimit = 21 * time.Second
+	// unanswered is the end of a socket whose host gives the kernel no sign of life.
+	unanswered = "its host, or the network to it, does not answer any more"
 	// goodbyeLimit is how long the words before a close may take.
 	goodbyeLimit = time.Second
 	// clientBuffer is the size of the client's write buffer, in bytes: a whole message of
@@ -40,7 +46,8 @@ type socket struct {
 	frames *frames // of what comes in; nil while nobody looks
 	// silence and patience are silenceLimit and writeLimit, except in tests.
 	silence, patience time.Duration
-	opened            func() // called at the first Read
+	opened            func()               // called at the first Read
+	quiet             func() time.Duration // how long the kernel has heard nothing of the host; nil while nobody watches
 	first             sync.Once
 	heard             atomic.Int64 // when bytes last came, Unix nanoseconds
 	limit             atomic.Int64 // until when the handshake may last, Unix nanoseconds; 0 is for ever
@@ -56,6 +63,15 @@ func newSocket(c net.Conn, now func() time.Time) *socket {
 	s := &socket{Conn: c, in: c, now: now, silence: silenceLimit, patience: writeLimit, closed: make(chan struct{})}
 	s.heard.Store(now().UnixNano())
 	return s
+}
+
+// NetConn is the connection below, as package peer looks for it.
+func (s *socket) NetConn() net.Conn { return s.Conn }
+
+// watch ends the socket soon after its host has lost its power or its network, whether anything is sent to it or not.
+func (s *socket) watch() {
+	peer.Watch(s.Conn)
+	s.quiet = func() time.Duration { return peer.Silence(s.Conn) }
 }
 
 // Read is of net.Conn; an error ends the socket.
@@ -97,8 +113,15 @@ func (s *socket) readReason(err error) string {
 		return "it, or something on the way, closed the connection without a word"
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Sprintf("nothing was heard of it for %s", s.silence)
+	case isUnanswered(err):
+		return unanswered
 	}
 	return "reading from it failed: " + oneLine(err.Error())
+}
+
+// isUnanswered says whether the kernel has ended a connection since its host does not answer.
+func isUnanswered(err error) bool {
+	return errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
 // lastWords is why a websocket ended whose socket still works.
@@ -116,6 +139,9 @@ func (s *socket) lastWords() string {
 func (s *socket) Write(p []byte) (int, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if s.quiet != nil && s.now().Sub(s.lastHeard()) > time.Second { // most of what is written answers what came a moment ago
+		peer.AfterSending(s.quiet(), s.quiet, func() { s.end(unanswered) })
+	}
 	if err := s.Conn.SetWriteDeadline(time.Now().Add(s.patience)); err != nil {
 		s.end("")
 		return 0, err
@@ -124,6 +150,8 @@ func (s *socket) Write(p []byte) (int, error) {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		s.end(fmt.Sprintf("it took nothing of what was sent to it for %s", s.patience))
+	case isUnanswered(err):
+		s.end(unanswered)
 	case err != nil:
 		s.end("writing to it failed: " + oneLine(err.Error()))
 	}

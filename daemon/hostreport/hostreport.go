@@ -1,7 +1,7 @@
 // Package hostreport looks at what may keep a plan from getting done on this host: the units of the Kubernetes
-// distributions that do not run, how often systemd has restarted them, static pods that the kubelet starts again and again,
-// and the lines of their logs that speak of errors. It asks systemctl and journalctl and reads the logs of pods, and only
-// when a plan takes long or does not get healthy.
+// distributions that do not run, how often systemd has restarted them, static pods that the kubelet starts again and again or
+// cannot start, and the lines of their logs that speak of errors. It asks systemctl and journalctl and reads the logs of pods
+// and of the kubelet, and only when a plan takes long or does not get healthy.
 package hostreport
 
 import (
@@ -41,8 +41,10 @@ type Host struct {
 	// Now and Uptime are the clocks; nil are the real ones. Uptime is the monotonic one that systemd's times are of.
 	Now    func() time.Time
 	Uptime func() time.Duration
-	// PodLogs is where the kubelet keeps logs; empty is podlogs.Directory.
+	// PodLogs is where the kubelet keeps logs of pods; empty is podlogs.Directory.
 	PodLogs string
+	// RKE2 is its data directory; empty is the one that its settings on this host name.
+	RKE2 string
 }
 
 // Units are the units of the distributions that are installed and not well. A question that is not answered has no units.

@@ -1,6 +1,8 @@
 package hostreport
 
 import (
+	"errors"
+	"io/fs"
 	"time"
 
 	"github.com/drover-project/drover/daemon/podlogs"
@@ -17,22 +19,32 @@ const (
 	maxComponents = 16
 )
 
-// Pods are those of the components whose static pods ended and were started again of late. A host where they do not run as
-// pods has none.
+// Pods are those of the components whose static pods ended and were started again of late, or have no log since the kubelet cannot
+// start them. A host where they do not run as pods has none.
 func (h Host) Pods(components []string) []plans.PodReport {
 	h = h.withDefaults()
 	var reports []plans.PodReport
 	for _, name := range components[:min(len(components), maxComponents)] {
 		pod, err := podlogs.Find(h.PodLogs, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			reports = append(reports, h.unstarted(name)...)
+			continue
+		}
 		if err != nil || len(pod.Runs) < 2 || pod.Last().Restart == 0 {
-			continue // there is none, it runs for the first time, or for so long that the run before has no log any more
+			continue // it runs for the first time, or for so long that the run before has no log any more
 		}
 		before := pod.Runs[len(pod.Runs)-2]
 		if h.Now().Sub(before.Wrote) > podsLately {
 			continue
 		}
+		lines := whyPodEnded(pod)
+		if len(lines) == 0 { // a container that was made and cannot be started has an empty log
+			if _, reason := h.kubeletSays(name); reason != "" {
+				lines = []string{reason}
+			}
+		}
 		reports = append(reports, plans.PodReport{
-			Name: name, Restarts: pod.Last().Restart, Since: before.Wrote.UTC().Truncate(time.Second), Lines: whyPodEnded(pod),
+			Name: name, Restarts: pod.Last().Restart, Since: before.Wrote.UTC().Truncate(time.Second), Lines: lines,
 		})
 	}
 	return reports

@@ -68,7 +68,7 @@ func behave() {
 		if err != nil {
 			os.Exit(1)
 		}
-		select {}
+		<-time.After(time.Hour) // the runtime ends a process in which nothing will ever happen
 	}
 }
 

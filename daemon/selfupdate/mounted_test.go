@@ -2,6 +2,7 @@ package selfupdate
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,54 +42,67 @@ func newMountedScene(t *testing.T) *scene {
 	return s
 }
 
-// TestAProgramThatIsAMountPointIsWrittenInPlace, the new one and the one that comes back, also after a crash in the middle.
+// TestAProgramThatIsAMountPointIsWrittenInPlace, the new one and the one that comes back, also when the judge ends at any of its steps,
+// and in the middle of each writing.
 func TestAProgramThatIsAMountPointIsWrittenInPlace(t *testing.T) {
 	for kind := range outcomes {
-		for _, crash := range []bool{false, true} {
-			name := kind
-			if crash {
-				name += " after a crash"
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			parts, all := 0, 0
+			t.Run("to its end", func(t *testing.T) { all = writtenInPlace(t, kind, 0, nil) })
+			if kind != "is well" && kind != "crashes" {
+				return // its steps are those of crashes
 			}
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				s := newMountedScene(t)
-				id, sum := s.begin(kind)
-				crashed := !crash
-				step := func(name string) error {
-					if crashed || name != "write in place" {
-						return nil
-					}
-					crashed = true
-					if err := os.WriteFile(s.program, []byte("\x7fELF"), 0o755); err != nil {
-						t.Error(err)
-					}
-					panic(errKilled)
-				}
-				run := func() (err error) {
-					defer func() {
-						if lost := recover(); lost != nil {
-							err = errKilled
-						}
-					}()
-					return s.watcher(step).Run(t.Context())
-				}
-				err := run()
-				if crash {
-					if !errors.Is(err, errKilled) {
-						t.Fatalf("no crash: %v", err)
-					}
-					err = run()
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				s.wantOutcome(kind, id, sum)
-				if !slices.Contains(s.manager.calls, "stop "+Service) {
-					t.Errorf("the service was not stopped: %q", s.manager.calls)
-				}
-			})
-		}
+			for die := range all {
+				t.Run(fmt.Sprint("ends at step ", die+1), func(t *testing.T) { writtenInPlace(t, kind, die+1, func() { parts++ }) })
+			}
+			if want := map[string]int{"is well": 1, "crashes": 2}[kind]; parts != want {
+				t.Errorf("the judge ended in the middle of %d writings, want %d", parts, want)
+			}
+		})
 	}
+}
+
+// writtenInPlace ends the judge at its step number die, 0 for at none, and lets another one go on. half is called for a writing that
+// ended in its middle.
+func writtenInPlace(t *testing.T, kind string, die int, half func()) (steps int) {
+	s := newMountedScene(t)
+	id, sum := s.begin(kind)
+	step := func(name string) error {
+		steps++
+		if steps != die {
+			return nil
+		}
+		if name == "write in place" {
+			half()
+			if err := os.WriteFile(s.program, []byte("\x7fELF"), 0o755); err != nil {
+				t.Error(err)
+			}
+		}
+		panic(errKilled)
+	}
+	err := func() (err error) {
+		defer func() {
+			if lost := recover(); lost != nil {
+				err = errKilled
+			}
+		}()
+		return s.watcher(step).Run(t.Context())
+	}()
+	if die > 0 {
+		if !errors.Is(err, errKilled) {
+			t.Fatalf("no crash: %v", err)
+		}
+		err = s.watcher(nil).Run(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.wantOutcome(kind, id, sum)
+	if !slices.Contains(s.manager.calls, "stop "+Service) {
+		t.Errorf("the service was not stopped: %q", s.manager.calls)
+	}
+	return steps
 }
 
 // TestAProgramThatCannotBeWrittenInPlaceComesBack: another process than the service's runs it, too.

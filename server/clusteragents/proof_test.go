@@ -1,6 +1,7 @@
 package clusteragents
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -450,6 +451,45 @@ func TestADeployedAgentHasATokenOfItsOwn(t *testing.T) {
 	}
 	if status, text := b.get("/v3/connect", real.headers(b, "k3s")); status != http.StatusConflict {
 		t.Errorf("a token by which hosts join: %d %s", status, text)
+	}
+}
+
+// countedConn is a connection that counts itself off when it is closed.
+type countedConn struct {
+	net.Conn
+	open *atomic.Int32
+	once sync.Once
+}
+
+func (c *countedConn) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
+}
+
+// TestOneConnectionIsAskedAndClosed: all questions go over one connection through the agent's tunnel, of which nothing is left open.
+func TestOneConnectionIsAskedAndClosed(t *testing.T) {
+	api := newCluster(t)
+	for name, c := range map[string]struct {
+		said records.ClusterAgent
+		want fault
+	}{
+		"let in":              {records.ClusterAgent{Address: api.address, Token: "account-token", CA: string(api.root.pem)}, ""},
+		"of another token":    {records.ClusterAgent{Address: api.address, Token: "other", CA: string(api.root.pem)}, denied},
+		"of another's bundle": {records.ClusterAgent{Address: api.address, Token: "account-token", CA: string(authority(t, nil).pem)}, foreign},
+	} {
+		var dialled, open atomic.Int32
+		got := ask(t.Context(), func(ctx context.Context, to tunnel.Target) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, to.Network, to.Address)
+			if err != nil {
+				return nil, err
+			}
+			dialled.Add(1)
+			open.Add(1)
+			return &countedConn{Conn: conn, open: &open}, nil
+		}, records.ClusterAgent{}, c.said)
+		if got.fault != c.want || dialled.Load() != 1 || open.Load() != 0 {
+			t.Errorf("%s: %q, %d connections, of which %d stay open", name, got.fault, dialled.Load(), open.Load())
+		}
 	}
 }
 

@@ -166,6 +166,54 @@ func TestWhileTheClusterIsNotThatOfOneMoment(t *testing.T) {
 	}
 }
 
+// TestOfTwoRequestsInOneMoment the second is checked again, with what has become of the cluster; not without end.
+func TestOfTwoRequestsInOneMoment(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes int // of the cluster, each just before the request is stored
+		change  func(*records.Cluster)
+		want    error
+		tries   int
+	}{
+		"one change":             {1, func(c *records.Cluster) { c.Status.Message += "x" }, nil, 2},
+		"four":                   {4, func(c *records.Cluster) { c.Status.Message += "x" }, nil, 5},
+		"changes without end":    {100, func(c *records.Cluster) { c.Status.Message += "x" }, &store.ConflictError{}, 5},
+		"a change that forbids":  {1, func(c *records.Cluster) { c.Deleting = noon }, &InvalidError{}, 1},
+		"a change of settings":   {1, func(c *records.Cluster) { c.Generation = 9 }, nil, 2},
+		"nothing changes at all": {0, nil, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			tries := 0
+			b.asker.Now = func() time.Time {
+				if tries++; tries <= c.changes {
+					b.must(b.Clusters.Modify(t.Context(), string(key), func(is records.Cluster) (records.Cluster, error) { c.change(&is); return is, nil }))
+				}
+				return noon
+			}
+			o, err := b.asker.Begin(t.Context(), key, Ask{Kind: ops.KindCertificates})
+			_, conflict := errors.AsType[*store.ConflictError](err)
+			_, refused := errors.AsType[*InvalidError](err)
+			switch c.want.(type) {
+			case *store.ConflictError:
+				if !conflict {
+					t.Errorf("%v, want a conflict", err)
+				}
+			case *InvalidError:
+				if !refused {
+					t.Errorf("%v, want a refusal", err)
+				}
+			default:
+				if d, _ := b.Clusters.Get(string(key)); err != nil || o.Generation != d.Value.Generation || len(b.OperationsOf(key)) != 1 {
+					t.Errorf("%+v, %v", o, err)
+				}
+			}
+			if tries != c.tries {
+				t.Errorf("tried %d times, want %d", tries, c.tries)
+			}
+		})
+	}
+}
+
 // TestARestoreBringsNoRight: a document of before that names what the cluster may not use now is not taken.
 func TestARestoreBringsNoRight(t *testing.T) {
 	b := newBench(t)

@@ -2,13 +2,18 @@ package daytwo
 
 import (
 	"errors"
+	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/test/s3server"
 )
 
 func (b *bench) secrets() records.ClusterSecrets {
@@ -92,6 +97,37 @@ func TestTheMirrorKnowsNoTokenOfOlderSnapshots(t *testing.T) {
 				t.Errorf("it has the hash %q, want %q", one.Value.TokenHash, c.want)
 			}
 		})
+	}
+}
+
+// TestHashesOfTokensAreOfTheirForm: what a bucket or a cluster says of a snapshot's token is shown to people and compared, and is a hash
+// or nothing. An object that says nothing of a token, and has no time in its name, is no snapshot.
+func TestHashesOfTokensAreOfTheirForm(t *testing.T) {
+	b := newBench(t)
+	_, settings, put := real(t)
+	b.keys(s3server.AccessKey, s3server.SecretKey)
+	b.bucket(&settings)
+	hash := ops.TokenHash("word")
+	for name, said := range map[string]string{
+		"good-1700000000": hash, "upper-1700000000": strings.ToUpper(hash), "long-1700000000": hash + "0", "short-1700000000": hash[1:], "markup-1700000000": "<b>123456789", "named": hash, "other": "0123456789AB",
+	} {
+		put("a/"+name, said, 10)
+	}
+	m := &Mirror{State: b.State, Client: func(records.ClusterKey) (kubernetes.Interface, error) { return nil, errors.New("no tunnel") }, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }}
+	_ = m.Refresh(t.Context(), key)
+	got := map[string]string{}
+	for _, d := range b.Snapshots.ListIn(string(key) + "/s3/") {
+		got[d.Value.Name()] = d.Value.TokenHash
+	}
+	if want := map[string]string{"good-1700000000": hash, "upper-1700000000": "", "long-1700000000": "", "short-1700000000": "", "markup-1700000000": "", "named": hash}; !maps.Equal(got, want) {
+		t.Errorf("of a bucket: %q, want %q", got, want)
+	}
+	for said, want := range map[string]string{hash: hash, strings.ToUpper(hash): "", "<b>123456789": ""} {
+		var one listed
+		one.Spec.Location, one.Spec.NodeName, one.Metadata.Annotations = "file:///d/one", "pier-m1", map[string]string{"etcd.rke2.cattle.io/snapshot-token-hash": said}
+		if s, ok := snapshot(key, one, map[string]string{"pier-m1": "m1"}); !ok || s.TokenHash != want {
+			t.Errorf("of a cluster: %q, want %q", s.TokenHash, want)
+		}
 	}
 }
 

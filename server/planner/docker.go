@@ -13,8 +13,9 @@ import (
 
 const (
 	// returning is how long a host whose tunnel ended is still taken for connected: agents
-	// come back within seconds. With the 21 s after which silence ends a tunnel, and with the
-	// 10 s after which the records of a killed server end, a lost host is shown within 30 s.
+	// come back within seconds. With the 7 s after which the tunnel of a lost host ends, or 21 s where
+	// a balancer answers in its place, and with the 10 s after which the records of a killed server end,
+	// a lost host is shown within 30 s.
 	returning = 3 * time.Second
 	// gathering is how long a new leader waits for hosts that it has not heard of.
 	gathering = 15 * time.Second

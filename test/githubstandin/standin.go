@@ -96,7 +96,7 @@ func Start(redirect string, p Person) (g *GitHub, stop func()) {
 // Is changes who logs in, and what is said of them.
 func (g *GitHub) Is(p Person) { g.mu.Lock(); defer g.mu.Unlock(); g.person = p }
 
-// Refuse has every request "hang", "fail" or give an "endless" answer; "" ends that.
+// Refuse has every request "hang", "fail" or give an "endless" answer, or "its tokens" be none that it takes; "" ends that.
 func (g *GitHub) Refuse(how string) { g.mu.Lock(); defer g.mu.Unlock(); g.refuse = how }
 
 // Revoke makes all tokens invalid.
@@ -142,7 +142,7 @@ func (g *GitHub) token(w http.ResponseWriter, r *http.Request) {
 	default:
 		g.lastNames++
 		token := "gho_" + strconv.Itoa(g.lastNames)
-		g.tokens[token] = true
+		g.tokens[token] = g.refuse != "its tokens"
 		write(w, map[string]string{"access_token": token, "token_type": "bearer", "scope": "read:org"})
 	}
 }

@@ -88,6 +88,20 @@ func denied(err error) bool {
 	return ok
 }
 
+// TestATokenThatItRefuses as soon as it has given it lets nobody in, which a person reads; one that it refuses later asks them to log in again.
+func TestATokenThatItRefuses(t *testing.T) {
+	d, g := start(t, githubstandin.Person{ID: 12345, Login: "octo"})
+	trip := directories.Trip{State: "s", Verifier: strings.Repeat("v", 50), Redirect: redirect}
+	g.Refuse("its tokens")
+	got, _ := code(t, d, trip)
+	if who, err := d.Finish(t.Context(), trip, got); !denied(err) || err.Error() != "GitHub does not take the token that it gave" || who.Principal != "" {
+		t.Errorf("%+v, %v", who, err)
+	}
+	if _, err := d.Again(t.Context(), "gho_other"); !errors.Is(err, directories.ErrLapsed) {
+		t.Errorf("again: %v", err)
+	}
+}
+
 func TestAway(t *testing.T) {
 	d, g := start(t, githubstandin.Person{ID: 1})
 	for _, c := range []struct{ how, want string }{

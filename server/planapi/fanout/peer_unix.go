@@ -9,12 +9,14 @@ import (
 	"errors"
 	"net"
 	"syscall"
+
+	"github.com/drover-project/drover/tunnel/peer"
 )
 
 // awaitReadable blocks until the socket has something to read, or is closed. It returns
 // at once for connections that are no sockets.
 func awaitReadable(conn net.Conn) {
-	c, ok := bottom(conn).(syscall.Conn)
+	c, ok := peer.Bottom(conn).(syscall.Conn)
 	if !ok {
 		return
 	}

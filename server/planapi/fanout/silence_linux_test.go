@@ -9,26 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/test/power"
+	"github.com/drover-project/drover/tunnel/peer"
 )
-
-// fall has a client's kernel take nothing more of its connection, and so answer nothing: as with a host whose power was cut.
-func fall(t *testing.T, client net.Conn) {
-	t.Helper()
-	raw, err := client.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	drop := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
-	var failed error
-	if err := raw.Control(func(fd uintptr) {
-		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop[0]})
-	}); err != nil || failed != nil {
-		t.Fatal(err, failed)
-	}
-}
 
 // TestAHostWithoutPowerIsGone: nothing comes of such a host, neither an end nor an answer. It is gone since it was last heard,
 // whatever was sent to it since, and no later than that can be known.
@@ -53,15 +37,12 @@ func TestAHostWithoutPowerIsGone(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			if err := conn.(*net.TCPConn).SetKeepAlive(false); err != nil { // the client says nothing by itself
-				t.Fatal(err)
-			}
 			fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 			if _, err := bufio.NewReader(conn).ReadString('}'); err != nil {
 				t.Fatal(err)
 			}
 			<-notified
-			fall(t, conn)
+			power.Cut(t, conn)
 			fell := time.Now()
 			sent(f, t)
 			if there := <-notified; there {
@@ -83,7 +64,7 @@ func TestAHostWithoutPowerIsGone(t *testing.T) {
 func TestAHostWithNothingToSayIsThere(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	server := f.serve(t, Watch{Scope: Scope{Key: "ns/a"}, Machine: true, Start: Start{Initial: true}, Duration: peerTimeout + 3*time.Second})
+	server := f.serve(t, Watch{Scope: Scope{Key: "ns/a"}, Machine: true, Start: Start{Initial: true}, Duration: peer.Timeout + 3*time.Second})
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -102,13 +83,13 @@ func TestSilenceBeforeAnEventCounts(t *testing.T) {
 	f := setUp(t)
 	s := newGatedSink()
 	s.gate <- struct{}{}
-	s.silent.Store(int64(peerTimeout - time.Second))
+	s.silent.Store(int64(peer.Timeout - time.Second))
 	f.create(t, "ns/a")
 	st := f.open(t, Scope{Key: "ns/a"}, s)
 	f.set(t, "ns/a", "new")
 	<-s.entered
-	s.silent.Store(int64(peerTimeout))
-	if inOrder := <-s.ended; inOrder || st.silent != peerTimeout {
+	s.silent.Store(int64(peer.Timeout))
+	if inOrder := <-s.ended; inOrder || st.silent != peer.Timeout {
 		t.Errorf("ended in order: %t, after a silence of %s", inOrder, st.silent)
 	}
 }

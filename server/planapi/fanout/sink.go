@@ -12,24 +12,12 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/drover-project/drover/tunnel/peer"
 )
 
 // sendTimeout is how long a client may take to receive what is sent to it.
 const sendTimeout = 15 * time.Second
-
-// A host that lost its power says nothing of it. The kernel asks one that was silent for probeAfter for a sign of life, each
-// probeEvery anew, and ends the connection after peerTimeout: four probes have to be lost. The other kernel answers, however
-// busy the programs on both hosts are, and no program of either wakes up.
-const (
-	probeAfter  = 3 * time.Second
-	probeEvery  = time.Second
-	probes      = 4
-	peerTimeout = probeAfter + probes*probeEvery
-	// lateAnswer is the silence from which on a host has not just had nothing to say.
-	lateAnswer = probeAfter + probeEvery
-	// tooSilent is peerTimeout for what is no probe, and lies between two of them.
-	tooSilent = peerTimeout - probeEvery/2
-)
 
 // eventOverhead is the room of an event beside its object, and of its chunk's frame.
 const eventOverhead = 64
@@ -76,7 +64,7 @@ func (h *Hub) takeOver(w http.ResponseWriter, r *http.Request) (*rawSink, error)
 		_ = conn.Close()
 		return nil, errors.New("take the connection of a watch over: the client sent more than its request")
 	}
-	watchNetwork(conn)
+	peer.Watch(conn)
 	return &rawSink{conn: conn, hub: h}, nil
 }
 
@@ -115,7 +103,7 @@ func (s *rawSink) end() {
 
 func (s *rawSink) cut() { _ = s.conn.Close() }
 
-func (s *rawSink) silence() time.Duration { return silence(bottom(s.conn)) }
+func (s *rawSink) silence() time.Duration { return peer.Silence(s.conn) }
 
 // awaitPeer blocks until the client has gone. A client that sends something on a
 // connection that is one answer is no better than gone.
@@ -123,29 +111,6 @@ func (s *rawSink) awaitPeer() {
 	awaitReadable(s.conn)
 	var b [1]byte
 	_, _ = s.conn.Read(b[:])
-}
-
-// watchNetwork has the kernel notice within peerTimeout that a host lost its power or its network, both when data are under
-// way and when none are.
-func watchNetwork(conn net.Conn) {
-	conn = bottom(conn)
-	if c, ok := conn.(interface {
-		SetKeepAliveConfig(net.KeepAliveConfig) error
-	}); ok {
-		_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: probeAfter, Interval: probeEvery, Count: probes})
-	}
-	setUserTimeout(conn, tooSilent)
-}
-
-// bottom is the connection below TLS and other layers that show what is below them.
-func bottom(conn net.Conn) net.Conn {
-	for {
-		c, ok := conn.(interface{ NetConn() net.Conn })
-		if !ok {
-			return conn
-		}
-		conn = c.NetConn()
-	}
 }
 
 // handlerSink is an answer that its handler waits for.

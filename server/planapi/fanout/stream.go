@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/tunnel/peer"
 )
 
 // The types of watch events.
@@ -161,9 +162,7 @@ func (s *stream) run() {
 		frames := s.queue
 		s.queue = nil
 		s.mu.Unlock()
-		if before := s.sink.silence(); before > time.Second {
-			time.AfterFunc(max(peerTimeout-before, time.Second), s.ifSilent)
-		}
+		peer.AfterSending(s.sink.silence(), s.sink.silence, s.abort)
 		for _, f := range frames {
 			if err := f.send(s.sink, s.hub); err != nil {
 				s.abort()
@@ -212,7 +211,7 @@ func (s *stream) abort() {
 		return
 	}
 	s.ended, s.queue = true, nil
-	if d := s.sink.silence(); d >= lateAnswer {
+	if d := s.sink.silence(); d >= peer.LateAnswer {
 		s.silent = d
 	}
 	sending := s.sending
@@ -222,14 +221,6 @@ func (s *stream) abort() {
 		return
 	}
 	s.leave(false)
-}
-
-// ifSilent ends the stream when its host has been silent for too long. The kernel counts from the first repetition of what
-// was sent last, and so would not count the silence before.
-func (s *stream) ifSilent() {
-	if s.sink.silence() >= tooSilent {
-		s.abort()
-	}
 }
 
 // finish ends the stream in order, after these events.

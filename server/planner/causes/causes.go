@@ -55,10 +55,13 @@ func (h Host) Next(machine string) string {
 	return "on the host: journalctl -u " + h.unit + "; correct the cluster and apply it with --replace: a newer plan is taken as soon as the instruction waits"
 }
 
-// NextPod is Next of a static pod that crashes; empty when none does.
+// NextPod is Next of a static pod that crashes or does not start; empty when all is well with them.
 func (h Host) NextPod(machine string) string {
 	if len(h.report.Pods) == 0 {
 		return ""
+	}
+	if h.report.Pods[0].Restarts == 0 { // it has no log
+		return "on the host: agent/logs/kubelet.log in the data directory of RKE2 has more; correct the cluster and apply it with --replace"
 	}
 	return "drover machines logs " + machine + " --pod " + h.report.Pods[0].Name + "; correct the cluster and apply it"
 }

@@ -62,6 +62,11 @@ func TestHost(t *testing.T) {
 			plans.HostReport{Units: []plans.UnitReport{{Name: "rke2-server", State: "failed (failed)"}}},
 			"; rke2-server.service is failed (failed)", "on the host: journalctl -u rke2-server; correct the cluster and apply it with --replace: a newer plan is taken as soon as the instruction waits", "rke2-server.service is failed (failed)",
 		},
+		"a pod that was never started": {
+			plans.HostReport{Units: []plans.UnitReport{unit}, Pods: []plans.PodReport{{Name: "etcd", Since: noon, Lines: []string{"ErrImagePull: no such host"}}}},
+			"; the kubelet cannot start the static pod etcd, tried last at 2026-11-21T12:00:00Z: ErrImagePull: no such host; rke2-server.service is activating (start): noise",
+			"on the host: agent/logs/kubelet.log in the data directory of RKE2 has more; correct the cluster and apply it with --replace", "",
+		},
 		"hostile":         {report: plans.HostReport{Pods: []plans.PodReport{{Name: "x; reboot", Restarts: 2}}}},
 		"escape sequence": {report: plans.HostReport{Pods: []plans.PodReport{{Name: "etcd", Restarts: 1, Lines: []string{"a\x1b[2Jb"}}}}, words: "; the static pod etcd was started again: a [2Jb", next: "drover machines logs pier-1 --pod etcd; correct the cluster and apply it"},
 	} {

@@ -1,6 +1,6 @@
-// How long a peer has been silent, and how long sent data may stay unanswered, where the system lets us say.
+// How long a peer has been silent, how long sent data may stay unanswered, and how much may wait, where the system lets us say.
 
-package fanout
+package peer
 
 import (
 	"net"
@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// silence is how long the kernel has heard nothing of the peer, not even a confirmation; zero when that is not known.
 func silence(conn net.Conn) (d time.Duration) {
 	control(conn, func(fd int) {
 		if info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
@@ -26,6 +25,11 @@ func setUserTimeout(conn net.Conn, limit time.Duration) {
 	control(conn, func(fd int) {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(limit.Milliseconds()))
 	})
+}
+
+// limitUnsent limits what the socket takes beyond what it has sent, in bytes.
+func limitUnsent(conn net.Conn, limit int) {
+	control(conn, func(fd int) { _ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, limit) })
 }
 
 // control calls f with the socket of a connection that has one.

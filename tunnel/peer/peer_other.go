@@ -1,8 +1,8 @@
 //go:build !linux
 
-// How long a peer has been silent, and how long sent data may stay unanswered, is the system's own affair elsewhere.
+// What the system does for a connection is its own affair elsewhere; nothing is lost but time.
 
-package fanout
+package peer
 
 import (
 	"net"
@@ -12,3 +12,5 @@ import (
 func silence(net.Conn) time.Duration { return 0 }
 
 func setUserTimeout(net.Conn, time.Duration) {}
+
+func limitUnsent(net.Conn, int) {}

@@ -1,0 +1,340 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	ber "github.com/go-asn1-ber/asn1-ber"
+	"github.com/go-ldap/ldap/v3"
+
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/auth/throttle"
+	"github.com/drover-project/drover/server/directories"
+	"github.com/drover-project/drover/server/outgoing"
+	"github.com/drover-project/drover/server/people"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/settings"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/test/githubstandin"
+)
+
+const annsDN, annsPassword = "uid=ann,ou=people,dc=drover,dc=test", "right"
+
+var began = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+// newDesk is a desk over a real store.
+func newDesk(t *testing.T) *Desk {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	st, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	now := func() time.Time { return began }
+	a := auth.New(st, now, log)
+	d, err := New(Options{
+		State: st, Auth: a, People: &people.People{State: st, Auth: a, Now: now, Log: log}, Secret: "shared by all servers", Now: now, Logger: log, Outgoing: &outgoing.Outgoing{},
+		Settings: settings.New(st, func(string) string { return "" }, settings.Defaults{ServerURL: "https://drover.example"}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d *Desk) configure(t *testing.T, c records.Directory) {
+	t.Helper()
+	if _, err := d.State.Directories.Create(t.Context(), c.Kind, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answer is a message of LDAP.
+func answer(number int64, tag ber.Tag, children ...*ber.Packet) *ber.Packet {
+	m := ber.NewSequence("")
+	m.AppendChild(ber.NewInteger(ber.ClassUniversal, ber.TypePrimitive, ber.TagInteger, number, ""))
+	operation := ber.Encode(ber.ClassApplication, ber.TypeConstructed, tag, nil, "")
+	for _, child := range children {
+		operation.AppendChild(child)
+	}
+	m.AppendChild(operation)
+	return m
+}
+
+func text(s string) *ber.Packet {
+	return ber.NewString(ber.ClassUniversal, ber.TypePrimitive, ber.TagOctetString, s, "")
+}
+
+func ended(code int64) []*ber.Packet {
+	return []*ber.Packet{ber.NewInteger(ber.ClassUniversal, ber.TypePrimitive, ber.TagEnumerated, code, ""), text(""), text("")}
+}
+
+// answers are those of a directory in which ann is whoever is looked for.
+func answers(request *ber.Packet) []*ber.Packet {
+	number, operation := request.Children[0].Value.(int64), request.Children[1]
+	switch operation.Tag {
+	case ldap.ApplicationBindRequest:
+		code := int64(ldap.LDAPResultSuccess)
+		if operation.Children[1].Data.String() == annsDN && operation.Children[2].Data.String() != annsPassword {
+			code = ldap.LDAPResultInvalidCredentials
+		}
+		return []*ber.Packet{answer(number, ldap.ApplicationBindResponse, ended(code)...)}
+	case ldap.ApplicationSearchRequest:
+		values := ber.Encode(ber.ClassUniversal, ber.TypeConstructed, ber.TagSet, nil, "")
+		values.AppendChild(text("ann"))
+		attribute, attributes := ber.NewSequence(""), ber.NewSequence("")
+		attribute.AppendChild(text("uid"))
+		attribute.AppendChild(values)
+		attributes.AppendChild(attribute)
+		return []*ber.Packet{answer(number, ldap.ApplicationSearchResultEntry, text(annsDN), attributes), answer(number, ldap.ApplicationSearchResultDone, ended(ldap.LDAPResultSuccess)...)}
+	}
+	return nil
+}
+
+// openLDAP is a directory in which ann has a password, as it is configured; stop has it answer nobody any more.
+func openLDAP(t *testing.T) (c records.Directory, stop func()) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for {
+					request, err := ber.ReadPacket(conn)
+					if err != nil || len(request.Children) < 2 {
+						return
+					}
+					for _, one := range answers(request) {
+						_, _ = conn.Write(one.Bytes())
+					}
+				}
+			}()
+		}
+	}()
+	stop = func() { _ = l.Close(); <-done }
+	t.Cleanup(stop)
+	return records.Directory{Kind: records.OpenLDAP, Access: records.Unrestricted, LDAP: &records.LDAPDirectory{
+		URL: "ldap://" + l.Addr().String(), Plaintext: true, BindDN: "cn=drover,dc=drover,dc=test", BindPassword: "own", Users: records.LDAPUsers{Base: "ou=people,dc=drover,dc=test"},
+	}}, stop
+}
+
+// TestWrongPasswordsAreCounted by the name and where they come from, and nothing else is: neither a right one, nor a directory that is
+// away, nor that too many ask at once.
+func TestWrongPasswordsAreCounted(t *testing.T) {
+	d := newDesk(t)
+	c, stop := openLDAP(t)
+	d.configure(t, c)
+	login := func(name, password, source string) error {
+		_, err := d.Login(t.Context(), records.OpenLDAP, name, password, source)
+		return err
+	}
+	const here, there = "192.0.2.1:1", "192.0.2.2:1"
+	for range throttle.MaxOfUser + 1 {
+		if err := login("ann", annsPassword, here); err != nil {
+			t.Fatalf("the right one: %v", err)
+		}
+	}
+	for range maxAsking {
+		d.asking <- struct{}{}
+	}
+	for range throttle.MaxOfUser + 1 {
+		if _, busy := errors.AsType[*auth.BusyError](login("ann", annsPassword, here)); !busy {
+			t.Fatal("more ask than may")
+		}
+	}
+	for range maxAsking {
+		<-d.asking
+	}
+	for range throttle.MaxOfUser {
+		if err := login("ann", "wrong", here); !errors.Is(err, auth.ErrWrongPassword) {
+			t.Fatalf("a wrong one: %v", err)
+		}
+	}
+	for name, err := range map[string]error{"right": login("ann", annsPassword, here), "wrong": login("ANN", "wrong", here)} {
+		if _, many := errors.AsType[*auth.TooManyError](err); !many {
+			t.Errorf("after too many wrong ones a %s one: %v", name, err)
+		}
+	}
+	if err := login("ann", annsPassword, there); err != nil {
+		t.Errorf("from elsewhere: %v", err)
+	}
+	for range throttle.MaxOfUser {
+		if err := login("bob", "", here); !errors.Is(err, auth.ErrWrongPassword) {
+			t.Fatalf("an empty one: %v", err)
+		}
+	}
+	if _, many := errors.AsType[*auth.TooManyError](login("bob", annsPassword, here)); !many {
+		t.Error("empty ones are not counted")
+	}
+	stop()
+	for range throttle.MaxOfUser + 1 {
+		if _, away := errors.AsType[*directories.UnavailableError](login("eve", "wrong", there)); !away {
+			t.Fatal("a directory that is away says something of a password")
+		}
+	}
+	if len(d.asking) != 0 {
+		t.Errorf("%d turns are not given back", len(d.asking))
+	}
+	for name, kind := range map[string]string{"one that is not configured": records.ActiveDirectory, "one of browsers": records.GitHub, "none": "x"} {
+		if _, err := d.Login(t.Context(), kind, "ann", annsPassword, there); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := login(strings.Repeat("a", auth.MaxUsername+1), annsPassword, there); !errors.Is(err, auth.ErrWrongPassword) {
+		t.Errorf("a name without end: %v", err)
+	}
+}
+
+// gitHub is a desk with a GitHub.
+func gitHub(t *testing.T) (*Desk, *githubstandin.GitHub) {
+	t.Helper()
+	d := newDesk(t)
+	g, stop := githubstandin.Start("https://drover.example"+ReturnPath, githubstandin.Person{ID: 12345, Login: "octo", Orgs: []int64{9}})
+	t.Cleanup(stop)
+	d.configure(t, records.Directory{Kind: records.GitHub, Access: records.Unrestricted, GitHub: &records.GitHubDirectory{URL: g.URL, CA: g.CA, ClientID: githubstandin.ClientID, ClientSecret: githubstandin.ClientSecret}})
+	return d, g
+}
+
+// through goes through a browser, up to where the page is.
+func through(t *testing.T, d *Desk, g *githubstandin.GitHub) (Arrived, error) {
+	t.Helper()
+	at, cookie, err := d.SetOut(t.Context(), records.GitHub, Wish{To: "/dashboard"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := g.Authorize(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(back)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Return(t.Context(), Returned{State: u.Query().Get("state"), Code: u.Query().Get("code"), Cookie: cookie}, "192.0.2.1:1")
+}
+
+// TestATokenThatItsGiverRefuses lets nobody in, and says so.
+func TestATokenThatItsGiverRefuses(t *testing.T) {
+	d, g := gitHub(t)
+	g.Refuse("its tokens")
+	arrived, err := through(t, d, g)
+	if denied, ok := errors.AsType[*directories.DeniedError](err); !ok || denied.Reason != "GitHub does not take the token that it gave" || arrived.User != nil || len(d.State.Users.List()) != 0 {
+		t.Errorf("%+v, %v", arrived, err)
+	}
+	g.Refuse("")
+	arrived, err = through(t, d, g)
+	if err != nil || arrived.At != "/dashboard" || arrived.Kind != records.GitHub || arrived.User == nil || !slices.Equal(arrived.User.Elsewhere, []string{"github_user://12345"}) {
+		t.Errorf("%+v, %v", arrived, err)
+	}
+	if len(d.asking) != 0 {
+		t.Errorf("%d turns are not given back", len(d.asking))
+	}
+}
+
+// TestWhoIsAskedAbout: somebody whose token is refused loses what they have by the directory, and keeps it while the directory is away; of
+// somebody who has no token there, or who is not due, nothing is asked.
+func TestWhoIsAskedAbout(t *testing.T) {
+	d, g := gitHub(t)
+	arrived, err := through(t, d, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := arrived.User.ID
+	groups := func() []string {
+		u, _ := d.State.Users.Get(id)
+		return u.Value.Groups
+	}
+	g.Refuse("fail")
+	_, err = d.Refresh(t.Context(), id)
+	if _, away := errors.AsType[*directories.UnavailableError](err); !away || len(groups()) != 1 {
+		t.Errorf("while it is away: %v, in %q", err, groups())
+	}
+	g.Refuse("")
+	g.Is(githubstandin.Person{ID: 12345, Login: "octo", Orgs: []int64{8, 9}})
+	if u, err := d.Refresh(t.Context(), id); err != nil || !slices.Equal(u.Groups, []string{"github_org://8", "github_org://9"}) {
+		t.Errorf("in another organization: %q, %v", u.Groups, err)
+	}
+	g.Revoke()
+	if u, err := d.Refresh(t.Context(), id); err != nil || len(u.Groups) != 0 {
+		t.Errorf("once its token is refused: %q, %v", u.Groups, err)
+	}
+	if _, err := d.Refresh(t.Context(), id); !errors.Is(err, ErrNothingToAsk) {
+		t.Errorf("without a token: %v", err)
+	}
+	_, err = d.Refresh(t.Context(), "u-nobody")
+	if _, none := errors.AsType[*store.NotFoundError](err); !none {
+		t.Errorf("nobody: %v", err)
+	}
+	for name, c := range map[string]struct {
+		change func(*records.User)
+		due    bool
+	}{
+		"asked an hour ago": {func(*records.User) {}, true},
+		"asked later":       {func(u *records.User) { u.Asked = began.Add(-time.Hour + time.Second) }, false},
+		"disabled":          {func(u *records.User) { u.Disabled = true }, false},
+		"of this server":    {func(u *records.User) { u.Elsewhere = nil }, false},
+	} {
+		u := records.User{Elsewhere: []string{"github_user://12345"}, Asked: began.Add(-time.Hour)}
+		if c.change(&u); Due(u, began, time.Hour) != c.due {
+			t.Errorf("%s: due %t", name, !c.due)
+		}
+	}
+}
+
+// TestALookAtEverybody asks about whoever has a token here and is due.
+func TestALookAtEverybody(t *testing.T) {
+	d, g := gitHub(t)
+	arrived, err := through(t, d, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := arrived.User.ID
+	asked := func(ctx context.Context) int {
+		before := len(g.Asked())
+		d.Look(ctx)
+		return len(g.Asked()) - before
+	}
+	later := began.Add(365 * 24 * time.Hour)
+	d.Now = func() time.Time { return later }
+	if n := asked(t.Context()); n != 0 {
+		t.Errorf("about somebody without a token here: %d questions", n)
+	}
+	if _, err := d.State.Tokens.Create(t.Context(), "token-a", records.Token{Name: "token-a", UserID: id}); err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if n := asked(over); n != 0 {
+		t.Errorf("after the end: %d questions", n)
+	}
+	g.Is(githubstandin.Person{ID: 12345, Login: "octo", Orgs: []int64{7}})
+	if asked(t.Context()) == 0 {
+		t.Error("nobody is asked about")
+	}
+	if u, _ := d.State.Users.Get(id); !slices.Equal(u.Value.Groups, []string{"github_org://7"}) {
+		t.Errorf("in %q", u.Value.Groups)
+	}
+	g.Is(githubstandin.Person{ID: 54321, Login: "other"})
+	later = later.Add(365 * 24 * time.Hour)
+	if d.Look(t.Context()); d.State.TokensByUser.Count(id) != 0 {
+		t.Error("whoever's token is somebody else's now keeps their tokens")
+	}
+}
