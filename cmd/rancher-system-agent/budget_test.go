@@ -13,7 +13,7 @@ import (
 
 // What the agent may cost a host.
 const (
-	maxPackages = 350
+	maxPackages = 380
 	maxBinary   = 16 << 20
 	maxResident = 20 << 20
 )
