@@ -1,4 +1,4 @@
-// What lists the containers of a Docker host, for whoever wants to know whose log to read.
+// The list of the containers of a Docker host, by which a user finds the log to read.
 
 package node
 

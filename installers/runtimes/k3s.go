@@ -1,4 +1,4 @@
-// What is k3s as a K3s.
+// k3s as a distribution.
 //
 // Source: k3s-io/k3s and rancher/system-agent-installer-k3s.
 

@@ -1,4 +1,4 @@
-// What is RKE2 as a RKE2.
+// RKE2 as a distribution.
 //
 // Source: rancher/rke2 and rancher/system-agent-installer-rke2.
 

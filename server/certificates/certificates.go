@@ -55,12 +55,7 @@ type Reader struct {
 func (r *Reader) Worker() reconcile.Worker {
 	return reconcile.Worker{
 		Name: "certificates", Title: "asks hosts when their certificates end", First: first, Resync: every, AtOnce: 1,
-		Keys: func() (all []string) {
-			for _, d := range r.State.Clusters.List() {
-				all = append(all, d.Key)
-			}
-			return all
-		},
+		Keys: reconcile.Keys(r.State.Clusters),
 		Watches: []reconcile.Watch{reconcile.Documents(r.State.Operations, func(e store.Event[operations.Operation], q reconcile.Queue) {
 			if e.Type == store.Put && (e.Value.Kind == ops.KindCertificates || e.Value.Kind == ops.KindCA) && e.Value.State.Ended() {
 				q.Add(e.Value.Subject)

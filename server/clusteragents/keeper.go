@@ -93,12 +93,7 @@ func (k *Keeper) Worker(watches ...reconcile.Watch) reconcile.Worker {
 	return reconcile.Worker{
 		Name: "cluster-agents", Title: "keeps the agents in clusters as the server wants them", Resync: lookEvery, Limit: lookLimit,
 		Watches: append(k.watches(), watches...), Reconcile: k.reconcile,
-		Keys: func() (all []string) {
-			for _, d := range k.Agents.State.Clusters.List() {
-				all = append(all, d.Key)
-			}
-			return all
-		},
+		Keys: reconcile.Keys(k.Agents.State.Clusters),
 	}
 }
 

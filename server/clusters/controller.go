@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,14 +108,8 @@ func (c *Controller) Worker() reconcile.Worker {
 	}
 }
 
-func (c *Controller) keys() (all []string) {
-	for _, d := range c.State.Clusters.List() {
-		all = append(all, d.Key)
-	}
-	for _, d := range c.State.Fleets.List() {
-		all = append(all, d.Key)
-	}
-	return all
+func (c *Controller) keys() []string {
+	return slices.Concat(reconcile.Keys(c.State.Clusters)(), reconcile.Keys(c.State.Fleets)())
 }
 
 // watches are the documents of a cluster that change by another hand. What a person asked for is looked at without a rest.

@@ -62,17 +62,7 @@ type Mirror struct {
 func (m *Mirror) Worker() reconcile.Worker {
 	return reconcile.Worker{
 		Name: "snapshots", Title: "keeps what clusters and their buckets list of snapshots", Resync: every, AtOnce: 1,
-		Keys: clusterKeys(m.State), Watches: m.watches(), Reconcile: m.reconcile,
-	}
-}
-
-// clusterKeys are those of all clusters.
-func clusterKeys(s *state.State) func() []string {
-	return func() (all []string) {
-		for _, d := range s.Clusters.List() {
-			all = append(all, d.Key)
-		}
-		return all
+		Keys: reconcile.Keys(m.State.Clusters), Watches: m.watches(), Reconcile: m.reconcile,
 	}
 }
 

@@ -43,7 +43,7 @@ func (r *Requests) Worker() reconcile.Worker {
 	s := r.Asker.State
 	return reconcile.Worker{
 		Name: "requests", Title: "begins what documents ask for once, such as a snapshot", Resync: lookAgain, AtOnce: 1,
-		Keys: clusterKeys(s), Reconcile: r.reconcile,
+		Keys: reconcile.Keys(s.Clusters), Reconcile: r.reconcile,
 		Watches: []reconcile.Watch{
 			reconcile.Documents(s.Clusters, func(e store.Event[records.Cluster], q reconcile.Queue) {
 				if e.Type != store.Put || e.Old == nil || len(due(e.Value)) > 0 {

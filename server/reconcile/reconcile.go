@@ -1,4 +1,4 @@
-// Package reconcile is the frame in which the server's workers run: the work that nobody asked for by a request. A
+// Package reconcile is the frame in which the server's workers run: the work that no request asks for. A
 // worker says what it watches, how a change maps to keys, and what it does for one key; the frame has the queue, back-off,
 // what runs on the leader only, clean stops, and tells people what runs, what waits and what failed.
 //
@@ -93,6 +93,16 @@ type Watch struct {
 	Of string
 	// Start begins to watch; stop ends it.
 	Start func(Queue) (stop func())
+}
+
+// Keys are those of all documents of a collection.
+func Keys[T any](of *store.Collection[T]) func() []string {
+	return func() (all []string) {
+		for _, d := range of.List() {
+			all = append(all, d.Key)
+		}
+		return all
+	}
 }
 
 // Documents watches a collection of the store. queue is called for each change, also for those of the worker itself, and must

@@ -1,4 +1,4 @@
-// What makes the kubeconfig that an agent gets when its host registers.
+// The kubeconfig that an agent gets when its host registers.
 
 package registration
 

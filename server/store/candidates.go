@@ -1,5 +1,4 @@
-// What knows who leads, by the candidacies of all servers as they come and go: of those for one name, the one that was
-// made first leads.
+// Which server leads, by the candidacies of all servers as they come and go: of the candidacies for one name, the first leads.
 
 package store
 

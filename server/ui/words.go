@@ -1,4 +1,4 @@
-// What is how pages write times, sizes and texts.
+// How pages write times, sizes and texts.
 
 package ui
 

@@ -1,5 +1,5 @@
-// What reads a secret that a person gives a command: from a file that nobody else can read, or from standard input. It is
-// never an argument, which everybody on the host can read.
+// Secrets that a user gives a command: from a file that no other user of the host can read, or from standard input. A secret is never
+// an argument, as all users of a host can read those.
 
 package cli
 

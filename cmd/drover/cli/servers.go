@@ -18,7 +18,7 @@ func (a *app) serversCommand() *cobra.Command {
 		Use: "workers", Short: "List the workers of all servers: what runs where, what waits and since when, what failed last and why", Args: needs(),
 		Long: `List the workers of all servers: what runs where, what waits and since when, what failed last and why.
 
-A worker does what nobody asks for by a request: it decides on clusters, keeps rights in them, makes backups. Most run on the server
+A worker does what no request asks for: it decides on clusters, keeps rights in them, makes backups. Most run on the server
 that leads; -o json has the workers of the others, too, with all counts, waits and failures.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()

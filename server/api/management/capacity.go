@@ -1,4 +1,4 @@
-// What says what a cluster's nodes have together.
+// The capacity that a cluster's nodes have together.
 
 package management
 

@@ -1,5 +1,5 @@
-// What has snapshots of RKE1 clusters removed that somebody deletes as an etcdBackup of /v3: an operation takes them off
-// the hosts and out of the bucket, and the etcdBackup is there until it has.
+// The removal of snapshots of RKE1 clusters by DELETE of an etcdBackup of /v3: an operation takes a snapshot off the hosts and out of
+// the bucket, and its etcdBackup is listed until that has ended.
 
 package management
 

@@ -1,4 +1,4 @@
-// What is the type rkeK8sSystemImage of /v3: the versions of RKE1 that this server knows, each with its images.
+// The type rkeK8sSystemImage of /v3: the versions of RKE1 that this server knows, each with its images.
 // Terraform's provider lists it at its start, and takes no version of a cluster that is not in it.
 //
 // Wire source: rancher/rancher pkg/client/generated/management/v3 (RkeK8sSystemImage) of the releases up to 2.11;

@@ -53,9 +53,10 @@ type Options struct {
 	Projects Projects
 	// Secrets are those of the projects of a cluster, which are copied into the projects' namespaces.
 	Secrets func(clusterID string) []records.ProjectSecret
-	// Reports says whether what somebody changes by hand is reported, by Differs, and stays, instead of being put back.
+	// Reports says whether what a user of the cluster changes by hand is reported, by Differs, and stays, instead of being put back.
 	Reports func() bool
-	// Differs gets what was changed by hand in a cluster, and what of somebody is in the way there, after each look; nil for nothing.
+	// Differs gets what was changed by hand in a cluster, and which objects of other owners are in the way there, after each look; nil for
+	// nothing.
 	Differs func(ctx context.Context, cluster records.ClusterKey, what []string) error
 	// User is the ID of the user whom a principal stands for; false for one who is gone or disabled.
 	User func(principal string) (id string, ok bool)
