@@ -44,10 +44,10 @@ func play(role string) int {
 	case "deaf": // does not end when asked to
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")
-		select {}
+		time.Sleep(time.Hour) // without C's threads, select{} would be ended as a deadlock
 	case "sleeper":
 		fmt.Println("ready")
-		select {}
+		time.Sleep(time.Hour) // without C's threads, select{} would be ended as a deadlock
 	case "fails":
 		fmt.Print("no licence: the file\nis missing") // without an end of line
 		return 3
