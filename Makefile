@@ -56,7 +56,7 @@ FUZZ += daemon/podlogs:FuzzLines rke1/ecr:FuzzRead rke1/config/check:FuzzForms s
 	installers/kubeconfig:FuzzRead tunnel/answers:FuzzScan tunnel/connect:FuzzDecode rke1/onhost:FuzzLogs rke1/onhost:FuzzDocker \
 	plans:FuzzReadHostReport plans:FuzzReadOutcome plans:FuzzDecodeOutputs plans:FuzzDecodeProbeStatuses plans:FuzzDecodePeriodicOutputs \
 	server/planapi:FuzzAgentUpdate server/planapi:FuzzAgentBody server/registration/hostrequest:FuzzRequest server/downstream/nodes:FuzzSeen \
-	server/downstream/kubeproxy:FuzzPeek server/daytwo:FuzzListed server/certificates:FuzzAnswer server/api/native:FuzzHostLog \
+	server/downstream/kubeproxy:FuzzPeek server/daytwo:FuzzListed server/controllers/certificates:FuzzAnswer server/api/native:FuzzHostLog \
 	server/outgoing:FuzzRanges server/directories/ldap:FuzzCount
 
 fuzz: setup-test ## what is read from outside, FUZZTIME (10s) each

@@ -20,22 +20,22 @@ import (
 	"github.com/drover-project/drover/server/assets"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/backup"
-	"github.com/drover-project/drover/server/certificates"
 	"github.com/drover-project/drover/server/clusteragents"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/controllers/authtokens"
+	"github.com/drover-project/drover/server/controllers/certificates"
+	"github.com/drover-project/drover/server/controllers/nodes"
 	"github.com/drover-project/drover/server/controllers/rights"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
-	"github.com/drover-project/drover/server/events"
+	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/metrics"
 	"github.com/drover-project/drover/server/nodeagents"
-	"github.com/drover-project/drover/server/nodework"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/random"
@@ -62,12 +62,12 @@ type parts struct {
 	accounts     *accounts.Accounts
 	rights       *rights.Keeper
 	tokens       *authtokens.Keeper
-	nodes        *nodework.Doer
+	nodes        *nodes.Controller
 	rke          *rke.Runner
 	mirror       *daytwo.Mirror
 	requests     *daytwo.Requests
 	rehearsals   *rehearsals.Asker
-	certificates *certificates.Reader
+	certificates *certificates.Controller
 	events       *events.Log
 	backups      *backup.Keeper
 	audit        *audit.Log
@@ -108,7 +108,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		return err
 	}
 	p.mirror = &daytwo.Mirror{State: s.state, Client: p.clusters.Client, Way: s.outgoing.People().Lead, Logger: s.Logger, Now: s.Now}
-	p.certificates = &certificates.Reader{State: s.state, Ask: p.hosts.Ask, Dial: p.hosts.Dial, Logger: s.Logger}
+	p.certificates = &certificates.Controller{State: s.state, Ask: p.hosts.Ask, Dial: p.hosts.Dial, Logger: s.Logger}
 	asker := &daytwo.Asker{State: s.state, Fault: p.mirror.Fault, Now: s.Now}
 	p.requests = &daytwo.Requests{Asker: asker, Logger: s.Logger}
 	image := func() string { return s.settings.Get("system-agent-installer-image").Value }
@@ -255,8 +255,8 @@ func (s *Server) list(p *parts) []reconcile.Worker {
 }
 
 // doer makes what performs orders on nodes.
-func (s *Server) doer(p *parts) *nodework.Doer {
-	d := nodework.New(nodework.Options{
+func (s *Server) doer(p *parts) *nodes.Controller {
+	d := nodes.New(nodes.Options{
 		Client: p.clusters.Client,
 		Secret: func(machine records.MachineKey) map[string]string {
 			d, _ := s.state.PlanSecrets.Get(machine.PlanSecret())

@@ -38,7 +38,7 @@ import (
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
-	"github.com/drover-project/drover/server/events"
+	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts/presence"

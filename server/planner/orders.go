@@ -1,5 +1,5 @@
 // What the planner orders on the nodes of a cluster through the cluster's own Kubernetes API:
-// plain data, which server/nodework performs.
+// plain data, which server/controllers/nodes performs.
 
 package planner
 

@@ -29,7 +29,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/directories/desk"
-	"github.com/drover-project/drover/server/events"
+	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/hosts/relay"

@@ -27,7 +27,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/daytwo"
-	"github.com/drover-project/drover/server/events"
+	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/daytwo"
-	"github.com/drover-project/drover/server/events"
+	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"

@@ -1,4 +1,4 @@
-package nodework
+package nodes
 
 import (
 	"context"
@@ -36,13 +36,13 @@ const (
 	pier    = records.MachineKey("fleet-default/custom-1")
 )
 
-// bed is a cluster whose API a fake plays, and a doer that works on it. All of it lives in a
+// bed is a cluster whose API a fake plays, and a controller that works on it. All of it lives in a
 // bubble of synctest: settle lets everything come to rest, pass lets time go by.
 type bed struct {
 	*testing.T
-	api  *fake.Clientset
-	doer *Doer
-	stop func()
+	api   *fake.Clientset
+	nodes *Controller
+	stop  func()
 
 	mu      sync.Mutex
 	secret  map[string]string
@@ -82,9 +82,9 @@ func (b *bed) end(namespace, name string, evicted bool) error {
 	return b.api.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), namespace, name)
 }
 
-// start makes a doer, as a server that begins to lead does.
+// start makes a controller, as a server that begins to lead does.
 func (b *bed) start() {
-	b.doer = New(Options{
+	b.nodes = New(Options{
 		Client: func(key records.ClusterKey) (kubernetes.Interface, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -101,7 +101,7 @@ func (b *bed) start() {
 		Runtime: func(records.ClusterKey) string { return b.runtime },
 		Now:     time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
-	b.doer.OnChange(func(key records.ClusterKey) {
+	b.nodes.OnChange(func(key records.ClusterKey) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if key == harbour {
@@ -109,7 +109,7 @@ func (b *bed) start() {
 		}
 	})
 	ctx, cancel := context.WithCancel(b.Context())
-	_, wait := reconcile.Begin(ctx, b.doer.Worker(), slog.New(slog.DiscardHandler))
+	_, wait := reconcile.Begin(ctx, b.nodes.Worker(), slog.New(slog.DiscardHandler))
 	b.stop = sync.OnceFunc(func() { cancel(); wait() })
 	b.Cleanup(b.stop)
 }
@@ -124,11 +124,11 @@ func (b *bed) set(f func()) {
 // hook writes annotations of the plan Secret, as a drain hook does.
 func (b *bed) hook(annotations map[string]string) {
 	b.set(func() { maps.Copy(b.secret, annotations) })
-	b.doer.SecretChanged(pier)
+	b.nodes.SecretChanged(pier)
 }
 
 func (b *bed) want(orders ...planner.NodeOrder) {
-	b.doer.Want(harbour, orders)
+	b.nodes.Want(harbour, orders)
 	synctest.Wait()
 }
 
@@ -136,7 +136,7 @@ func (b *bed) want(orders ...planner.NodeOrder) {
 func (b *bed) work(after time.Duration) observed.NodeWork {
 	time.Sleep(after) // of the bubble's clock
 	synctest.Wait()
-	return b.doer.Work(harbour)[pier]
+	return b.nodes.Work(harbour)[pier]
 }
 
 func (b *bed) done(after time.Duration, order string) {
@@ -309,7 +309,7 @@ func TestChangesOfTheNodeItself(t *testing.T) {
 				if diff := cmp.Diff(tc.asked, b.requests()); diff != "" {
 					t.Errorf("requests (-want +got):\n%s", diff)
 				}
-				// A doer that starts anew finds everything as it should be and changes nothing.
+				// A controller that starts anew finds everything as it should be and changes nothing.
 				b.stop()
 				b.start()
 				b.want(order("o1", tc.order))
@@ -454,7 +454,7 @@ func TestOrdersThatAreNotWantedAnyMore(t *testing.T) {
 			t.Errorf("an unchanged order began anew: %s, %s", before.Since, after.Since)
 		}
 		b.want()
-		if work := b.doer.Work(harbour); len(work) != 0 {
+		if work := b.nodes.Work(harbour); len(work) != 0 {
 			t.Errorf("work without orders: %v", work)
 		}
 		b.set(func() { delete(b.held, "web-1") })
@@ -495,7 +495,7 @@ func TestOrdersOfOneMachineDoNotOverlap(t *testing.T) {
 		b := newBed(t, node("u1"))
 		release := make(chan struct{})
 		var first atomic.Bool
-		b.doer.Client = func(records.ClusterKey) (kubernetes.Interface, error) {
+		b.nodes.Client = func(records.ClusterKey) (kubernetes.Interface, error) {
 			if first.CompareAndSwap(false, true) {
 				<-release
 			}
@@ -528,7 +528,7 @@ func TestNoMoreThanSomeAtOnce(t *testing.T) {
 		b := newBed(t, nodes...)
 		release := make(chan struct{})
 		now, most := 0, 0
-		b.doer.Client = func(records.ClusterKey) (kubernetes.Interface, error) {
+		b.nodes.Client = func(records.ClusterKey) (kubernetes.Interface, error) {
 			b.set(func() { now++; most = max(most, now) })
 			<-release
 			b.set(func() { now-- })
@@ -536,7 +536,7 @@ func TestNoMoreThanSomeAtOnce(t *testing.T) {
 		}
 		b.want(orders...)
 		queued := 0
-		for _, w := range b.doer.Work(harbour) {
+		for _, w := range b.nodes.Work(harbour) {
 			if w.Phase == "" && strings.Contains(w.Cause, "waits for its turn") {
 				queued++
 			}
@@ -546,7 +546,7 @@ func TestNoMoreThanSomeAtOnce(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
-		for machine, w := range b.doer.Work(harbour) {
+		for machine, w := range b.nodes.Work(harbour) {
 			if !w.Done {
 				t.Errorf("%s: %+v", machine, w)
 			}
@@ -569,7 +569,7 @@ func TestOrdersEndWithLeadership(t *testing.T) {
 			t.Errorf("after the end: %+v, %v", work, b.requests())
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		_, wait := reconcile.Begin(ctx, b.doer.Worker(), slog.New(slog.DiscardHandler))
+		_, wait := reconcile.Begin(ctx, b.nodes.Worker(), slog.New(slog.DiscardHandler))
 		if work := b.work(time.Hour); work.Order != "" {
 			t.Errorf("an order of the period before: %+v", work)
 		}

@@ -1,6 +1,6 @@
 // One order on its way: its steps one after the other, each as often as it takes.
 
-package nodework
+package nodes
 
 import (
 	"context"
@@ -37,24 +37,24 @@ const (
 // machineLabel is by which machine a node is. A name can be taken by another host.
 const machineLabel = "rke.cattle.io/machine"
 
-// job is one order. Its work and what cancels its round are the doer's, under the doer's lock; the rest is that of the round, of which
+// job is one order. Its work and what cancels its round are the controller's, under its lock; the rest is that of the round, of which
 // there is one at a time.
 type job struct {
-	doer    *Doer
-	cluster records.ClusterKey
-	order   planner.NodeOrder
-	cancel  context.CancelFunc
-	work    observed.NodeWork
-	left    []step // those that are not done yet
-	phase   string // of the step that had a round last
-	pause   backoff.Backoff
-	done    bool
+	controller *Controller
+	cluster    records.ClusterKey
+	order      planner.NodeOrder
+	cancel     context.CancelFunc
+	work       observed.NodeWork
+	left       []step // those that are not done yet
+	phase      string // of the step that had a round last
+	pause      backoff.Backoff
+	done       bool
 }
 
-func newJob(d *Doer, cluster records.ClusterKey, order planner.NodeOrder) *job {
+func newJob(c *Controller, cluster records.ClusterKey, order planner.NodeOrder) *job {
 	j := &job{
-		doer: d, cluster: cluster, order: order, cancel: func() {}, pause: backoff.Backoff{Min: shortestPause, Max: longestPause, Floor: 0.5},
-		work: observed.NodeWork{Order: order.ID, Since: d.Now(), Cause: "it waits for its turn"},
+		controller: c, cluster: cluster, order: order, cancel: func() {}, pause: backoff.Backoff{Min: shortestPause, Max: longestPause, Floor: 0.5},
+		work: observed.NodeWork{Order: order.ID, Since: c.Now(), Cause: "it waits for its turn"},
 	}
 	j.left = j.steps()
 	return j
@@ -105,7 +105,7 @@ func (j *job) proceed(ctx context.Context) reconcile.Result {
 		s := j.left[0]
 		if j.phase != s.phase {
 			j.phase = s.phase
-			j.doer.publish(j, observed.NodeWork{Phase: s.phase})
+			j.controller.publish(j, observed.NodeWork{Phase: s.phase})
 		}
 		limited, cancel := context.WithTimeout(ctx, roundLimit)
 		got, err := s.round(limited)
@@ -124,8 +124,8 @@ func (j *job) proceed(ctx context.Context) reconcile.Result {
 	}
 	if !j.done {
 		j.done = true
-		j.doer.Logger.Info("order on a node done", "cluster", j.cluster, "node", j.order.Node, "order", j.order.ID)
-		j.doer.publish(j, observed.NodeWork{Done: true})
+		j.controller.Logger.Info("order on a node done", "cluster", j.cluster, "node", j.order.Node, "order", j.order.ID)
+		j.controller.publish(j, observed.NodeWork{Done: true})
 	}
 	return reconcile.Result{}
 }
@@ -142,9 +142,9 @@ func (j *job) waits(s step, got outcome, err error) reconcile.Result {
 		next.Cause = fmt.Sprintf("node %s was changed by somebody else at the same moment; tried again", j.order.Node)
 	default:
 		next.Cause = bounded(withoutURL(err).Error())
-		j.doer.Logger.Debug("order on a node goes on later", "cluster", j.cluster, "node", j.order.Node, "phase", s.phase, "error", next.Cause)
+		j.controller.Logger.Debug("order on a node goes on later", "cluster", j.cluster, "node", j.order.Node, "phase", s.phase, "error", next.Cause)
 	}
-	j.doer.publish(j, next)
+	j.controller.publish(j, next)
 	return reconcile.Result{After: pause, Wait: &reconcile.Wait{Object: "node " + j.order.Node, Cause: s.phase + ": " + next.Cause}}
 }
 
@@ -152,7 +152,7 @@ func (j *job) waits(s step, got outcome, err error) reconcile.Result {
 // it is another machine's.
 func (j *job) onNode(f func(context.Context, kubernetes.Interface, *corev1.Node) (outcome, error)) func(context.Context) (outcome, error) {
 	return func(ctx context.Context) (outcome, error) {
-		client, err := j.doer.Client(j.cluster)
+		client, err := j.controller.Client(j.cluster)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -178,7 +178,7 @@ func (j *job) onNode(f func(context.Context, kubernetes.Interface, *corev1.Node)
 // hooks waits until somebody else has written the order's value to each of the annotations.
 func (j *job) hooks(kind string, annotations []string) func(context.Context) (outcome, error) {
 	return func(context.Context) (outcome, error) {
-		secret := j.doer.Secret(j.order.Machine)
+		secret := j.controller.Secret(j.order.Machine)
 		i := slices.IndexFunc(annotations, func(a string) bool { return secret[a] != j.order.Value })
 		if i < 0 {
 			return outcome{done: true}, nil

@@ -1,7 +1,7 @@
 // The safe removal of an etcd member. The distribution itself removes it: it is asked by an
 // annotation of the node, and answers by another. Source: k3s-io/k3s pkg/etcd/member_controller.go.
 
-package nodework
+package nodes
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type member struct {
 func (j *job) newMember() *member { return &member{job: j} }
 
 func (m *member) round(ctx context.Context, client kubernetes.Interface, node *corev1.Node) (outcome, error) {
-	runtime := m.job.doer.Runtime(m.job.cluster)
+	runtime := m.job.controller.Runtime(m.job.cluster)
 	prefix := "etcd." + runtime + ".cattle.io/"
 	removed, name := node.Annotations[prefix+"removed-node-name"], node.Annotations[prefix+"node-name"]
 	// A member that joined again has another name; the distribution then strikes off the old

@@ -55,7 +55,7 @@ func TestRead(t *testing.T) {
 			if _, err := s.Machines.Create(t.Context(), machine.Key(), machine); err != nil {
 				t.Fatal(err)
 			}
-			r := &Reader{
+			r := &Controller{
 				State: s, Logger: slog.New(slog.DiscardHandler),
 				Ask: func(_ context.Context, _ records.Subject, path string) (*http.Response, error) {
 					if c.away {

@@ -2,7 +2,7 @@
 // the loop around it is ours, so that it can be cancelled at any moment and the pods that
 // hold it are known by name, with the API's own words, while it runs.
 
-package nodework
+package nodes
 
 import (
 	"context"
@@ -79,7 +79,7 @@ func gracePeriod(o clusterspec.DrainOptions) int {
 
 // round asks all pods to go that were not asked before, and says which are left.
 func (d *draining) round(ctx context.Context, client kubernetes.Interface, node *corev1.Node) (outcome, error) {
-	now := d.job.doer.Now()
+	now := d.job.controller.Now()
 	begins := d.tries == 0 || now.Sub(d.began) >= d.timeout
 	if begins {
 		d.tries++
@@ -91,7 +91,7 @@ func (d *draining) round(ctx context.Context, client kubernetes.Interface, node 
 		return outcome{}, fmt.Errorf("drain node %s: %s", node.Name, joined(errs))
 	}
 	if begins {
-		d.job.doer.Logger.Debug("node is drained", "cluster", d.job.cluster, "node", node.Name, "try", d.tries, "pods", len(list.Pods()), "warnings", bounded(list.Warnings()))
+		d.job.controller.Logger.Debug("node is drained", "cluster", d.job.cluster, "node", node.Name, "try", d.tries, "pods", len(list.Pods()), "warnings", bounded(list.Warnings()))
 	}
 	pods := list.Pods()
 	if len(pods) == 0 {

@@ -1,4 +1,4 @@
-// Package nodework performs what the planner orders on the nodes of clusters, through each
+// Package nodes performs what the planner orders on the nodes of clusters, through each
 // cluster's own Kubernetes API: labels and taints, cordon, drain with hooks, uncordon, the
 // safe removal of an etcd member, and the deletion of a node.
 //
@@ -9,7 +9,7 @@
 //
 // The words and the order of the steps follow Rancher's drain and etcd removal
 // (rancher/rancher pkg/controllers/capr/drain and pkg/controllers/capr/bootstrap).
-package nodework
+package nodes
 
 import (
 	"context"
@@ -31,7 +31,7 @@ import (
 // waits (for a hook, for pods to end) is not counted, so that it holds no others.
 const atOnce = 32
 
-// Options of a doer.
+// Options of a controller.
 type Options struct {
 	// Client is the way to a cluster's API; the error says why there is none now.
 	Client func(records.ClusterKey) (kubernetes.Interface, error)
@@ -43,8 +43,8 @@ type Options struct {
 	Logger  *slog.Logger
 }
 
-// Doer performs orders. Its methods may be called by many goroutines.
-type Doer struct {
+// Controller performs orders. Its methods may be called by many goroutines.
+type Controller struct {
 	Options
 	observers []func(records.ClusterKey)
 	// orders has the keys of machines of which there is another order, or for which a hook has written.
@@ -56,33 +56,33 @@ type Doer struct {
 	jobs    map[records.ClusterKey]map[records.MachineKey]*job
 }
 
-// New makes a doer; nothing happens before its worker runs.
-func New(o Options) *Doer {
-	return &Doer{Options: o, orders: reconcile.Signal{Of: "orders and drain hooks"}, jobs: map[records.ClusterKey]map[records.MachineKey]*job{}}
+// New makes a controller; nothing happens before its worker runs.
+func New(o Options) *Controller {
+	return &Controller{Options: o, orders: reconcile.Signal{Of: "orders and drain hooks"}, jobs: map[records.ClusterKey]map[records.MachineKey]*job{}}
 }
 
 // OnChange calls f whenever what Work says of a cluster changed. f must not block, and may be
 // called by many goroutines. Call OnChange before the worker runs.
-func (d *Doer) OnChange(f func(records.ClusterKey)) { d.observers = append(d.observers, f) }
+func (c *Controller) OnChange(f func(records.ClusterKey)) { c.observers = append(c.observers, f) }
 
 // Worker performs orders while this server leads. All orders are dropped when that ends, half done as they may be; the next leader is
 // handed them again. A key is a cluster and a machine: orders on one node follow each other.
-func (d *Doer) Worker() reconcile.Worker {
+func (c *Controller) Worker() reconcile.Worker {
 	return reconcile.Worker{
 		Name: "nodes", Title: "works on nodes of clusters: labels, cordons, drains, removes members", AtOnce: atOnce,
-		Watches: []reconcile.Watch{d.orders.Watch()}, Keys: func() []string { return nil }, Start: d.start, Reconcile: d.reconcile,
+		Watches: []reconcile.Watch{c.orders.Watch()}, Keys: func() []string { return nil }, Start: c.start, Reconcile: c.reconcile,
 	}
 }
 
-func (d *Doer) start(context.Context) (stop func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.leading = true
+func (c *Controller) start(context.Context) (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leading = true
 	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.leading = false
-		clear(d.jobs)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.leading = false
+		clear(c.jobs)
 	}
 }
 
@@ -92,16 +92,16 @@ func keyOf(cluster records.ClusterKey, machine records.MachineKey) string {
 }
 
 // reconcile does what can be done now of the order on a node.
-func (d *Doer) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	cluster, machine, _ := strings.Cut(key, " ")
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d.mu.Lock()
-	j := d.jobs[records.ClusterKey(cluster)][records.MachineKey(machine)]
+	c.mu.Lock()
+	j := c.jobs[records.ClusterKey(cluster)][records.MachineKey(machine)]
 	if j != nil {
 		j.cancel = cancel
 	}
-	d.mu.Unlock()
+	c.mu.Unlock()
 	if j == nil {
 		return reconcile.Result{Gone: true}, nil
 	}
@@ -111,21 +111,21 @@ func (d *Doer) reconcile(ctx context.Context, key string) (reconcile.Result, err
 // Want replaces the orders on the nodes of a cluster, one for a machine at most. An order that is
 // not wanted any more is cancelled, one that is the same as before goes on or stays done, and a
 // changed one begins anew once the one before has ended. Want does nothing while the worker does not run.
-func (d *Doer) Want(cluster records.ClusterKey, orders []planner.NodeOrder) {
-	changed := d.replace(cluster, orders)
+func (c *Controller) Want(cluster records.ClusterKey, orders []planner.NodeOrder) {
+	changed := c.replace(cluster, orders)
 	for _, machine := range changed {
-		d.orders.Add(keyOf(cluster, machine))
+		c.orders.Add(keyOf(cluster, machine))
 	}
 }
 
 // replace is what Want does, and returns the machines whose order is another one or gone.
-func (d *Doer) replace(cluster records.ClusterKey, orders []planner.NodeOrder) (changed []records.MachineKey) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.leading {
+func (c *Controller) replace(cluster records.ClusterKey, orders []planner.NodeOrder) (changed []records.MachineKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.leading {
 		return nil
 	}
-	before, next := d.jobs[cluster], make(map[records.MachineKey]*job, len(orders))
+	before, next := c.jobs[cluster], make(map[records.MachineKey]*job, len(orders))
 	for _, order := range orders {
 		if j := before[order.Machine]; j != nil && reflect.DeepEqual(j.order, order) {
 			next[order.Machine] = j
@@ -133,46 +133,46 @@ func (d *Doer) replace(cluster records.ClusterKey, orders []planner.NodeOrder) (
 	}
 	for machine, j := range before {
 		if next[machine] == nil {
-			d.Logger.Debug("order on a node dropped", "cluster", cluster, "node", j.order.Node, "order", j.order.ID)
+			c.Logger.Debug("order on a node dropped", "cluster", cluster, "node", j.order.Node, "order", j.order.ID)
 			j.cancel()
 			changed = append(changed, machine)
 		}
 	}
 	for _, order := range orders {
 		if next[order.Machine] == nil {
-			next[order.Machine] = newJob(d, cluster, order)
+			next[order.Machine] = newJob(c, cluster, order)
 			changed = append(changed, order.Machine)
 		}
 	}
-	if d.jobs[cluster] = next; len(next) == 0 {
-		delete(d.jobs, cluster)
+	if c.jobs[cluster] = next; len(next) == 0 {
+		delete(c.jobs, cluster)
 	}
 	return changed
 }
 
 // Work is how far the orders on the nodes of a cluster are. The caller may keep the map.
-func (d *Doer) Work(cluster records.ClusterKey) map[records.MachineKey]observed.NodeWork {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all := make(map[records.MachineKey]observed.NodeWork, len(d.jobs[cluster]))
-	for machine, j := range d.jobs[cluster] {
+func (c *Controller) Work(cluster records.ClusterKey) map[records.MachineKey]observed.NodeWork {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make(map[records.MachineKey]observed.NodeWork, len(c.jobs[cluster]))
+	for machine, j := range c.jobs[cluster] {
 		all[machine] = j.work
 	}
 	return all
 }
 
 // SecretChanged looks again whether the drain hooks of a machine have written their annotations.
-func (d *Doer) SecretChanged(machine records.MachineKey) {
-	for _, cluster := range d.ordered(machine) {
-		d.orders.Add(keyOf(cluster, machine))
+func (c *Controller) SecretChanged(machine records.MachineKey) {
+	for _, cluster := range c.ordered(machine) {
+		c.orders.Add(keyOf(cluster, machine))
 	}
 }
 
 // ordered are the clusters with an order on a machine.
-func (d *Doer) ordered(machine records.MachineKey) (all []records.ClusterKey) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for cluster, jobs := range d.jobs {
+func (c *Controller) ordered(machine records.MachineKey) (all []records.ClusterKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for cluster, jobs := range c.jobs {
 		if jobs[machine] != nil {
 			all = append(all, cluster)
 		}
@@ -181,19 +181,19 @@ func (d *Doer) ordered(machine records.MachineKey) (all []records.ClusterKey) {
 }
 
 // publish shows how far a job is, unless it is not wanted any more.
-func (d *Doer) publish(j *job, next observed.NodeWork) {
-	d.mu.Lock()
+func (c *Controller) publish(j *job, next observed.NodeWork) {
+	c.mu.Lock()
 	next.Order, next.Since = j.order.ID, j.work.Since
 	if next.Phase != j.work.Phase || next.Done != j.work.Done {
-		next.Since = d.Now()
+		next.Since = c.Now()
 	}
-	changed := d.jobs[j.cluster][j.order.Machine] == j && !reflect.DeepEqual(j.work, next)
+	changed := c.jobs[j.cluster][j.order.Machine] == j && !reflect.DeepEqual(j.work, next)
 	j.work = next
-	d.mu.Unlock()
+	c.mu.Unlock()
 	if !changed {
 		return
 	}
-	for _, f := range d.observers {
+	for _, f := range c.observers {
 		f(j.cluster)
 	}
 }

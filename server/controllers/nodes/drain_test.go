@@ -1,4 +1,4 @@
-package nodework
+package nodes
 
 import (
 	"fmt"

@@ -18,7 +18,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(`{"certificates":[{"name":"a","end":"9999-12-31T23:59:59-23:59"},{"name":"b","end":"0000-01-01T00:00:00+23:59"}]}`)
 	f.Add("{\"certificates\":[{\"name\":\"\xff\xff\",\"end\":\"2027-06-01T00:00:00Z\"}]} and more")
 	f.Fuzz(func(t *testing.T, text string) {
-		r := &Reader{Ask: func(context.Context, records.Subject, string) (*http.Response, error) {
+		r := &Controller{Ask: func(context.Context, records.Subject, string) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text))}, nil
 		}}
 		first, err := r.ask(t.Context(), "fleet-default/pier-1", "/var/lib/rancher/k3s")
