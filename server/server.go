@@ -228,10 +228,6 @@ func (s *Server) serve(parent context.Context) error {
 	run("run the workers", p.workers.Run)
 	run("watch the clusters' nodes", p.clusters.Run)
 	run("publish to other servers which hosts are connected", p.hosts.Run)
-	run("end machines' old tokens", p.register.Run)
-	run("clean up tokens", s.purgeTokens)
-	run("keep when tokens were used", s.auth.Uses.Run)
-	run("keep the version data current", p.versions.Run)
 	run("serve https", func(context.Context) error { return web.ServeTLS(connections.Listener(s.listener), "", "") })
 	run("keep the store", func(ctx context.Context) error {
 		select {
@@ -300,23 +296,6 @@ func (s *Server) known(r *http.Request) bool {
 	}
 	_, err := s.auth.Authenticate(r)
 	return err == nil
-}
-
-// purgeTokens forgets tokens that ended a while ago; people still see them until then.
-func (s *Server) purgeTokens(ctx context.Context) error {
-	const every, keep = time.Hour, 7 * 24 * time.Hour
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		if err := s.auth.Purge(ctx, keep); err != nil && ctx.Err() == nil {
-			s.Logger.Warn("old tokens could not be removed", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
 }
 
 func notify(log *slog.Logger, state string) {

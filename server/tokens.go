@@ -4,9 +4,11 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/server/controllers/authtokens"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -23,6 +25,17 @@ func (s *Server) tokensInClusters(p *parts) {
 			return installers.FromRegistry(s.settings.Get("system-default-registry").Value, s.settings.Get("agent-image").Value)
 		},
 	})
+}
+
+// oldTokens forgets tokens that ended a while ago; people still see them until then.
+func (s *Server) oldTokens() reconcile.Worker {
+	const every, keep = time.Hour, 7 * 24 * time.Hour
+	return reconcile.Worker{
+		Name: "old-tokens", Title: "forgets tokens that ended a week ago", Resync: every,
+		Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+			return reconcile.Result{}, s.auth.Purge(ctx, keep)
+		},
+	}
 }
 
 // tokenArrived waits until a token is in a cluster. It asks the cluster, since another server may be the leader.

@@ -24,13 +24,13 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/controllers/authtokens"
 	"github.com/drover-project/drover/server/controllers/certificates"
+	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/nodes"
 	"github.com/drover-project/drover/server/controllers/rights"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
-	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts"
@@ -251,6 +251,10 @@ func (s *Server) list(p *parts) []reconcile.Worker {
 		p.directories.Worker(),
 		p.backups.Worker(),
 		p.control.Worker(),
+		s.oldTokens(),
+		p.register.Worker(),
+		s.auth.Uses.Worker(),
+		p.versions.Worker(),
 	}
 }
 

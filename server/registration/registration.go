@@ -21,6 +21,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/expiry"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
@@ -94,9 +95,20 @@ func (g *Registration) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("/v3/connect/agent", g.connect) // the original takes any method
 }
 
-// Run persists what handlers noticed, until ctx ends; see MachineByToken.
-func (g *Registration) Run(ctx context.Context) error {
-	return g.retiring.run(ctx, g.state.Machines, g.log)
+// Worker strikes machines' tokens that are over off their machines; see MachineByToken. Each server does that for those it has noticed.
+func (g *Registration) Worker() reconcile.Worker {
+	return reconcile.Worker{
+		Name: "machine-tokens", Title: "ends the previous tokens of machines", Everywhere: true, RetryFirst: retryAfter,
+		Watches: []reconcile.Watch{g.retiring.added.Watch()}, Keys: g.retiring.keys,
+		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
+			hash := g.retiring.of(key)
+			if err := retire(ctx, g.state.Machines, key, hash); err != nil {
+				return reconcile.Result{}, fmt.Errorf("end the previous token of machine %s: %w", key, err)
+			}
+			g.retiring.done(key, hash)
+			return reconcile.Result{Gone: true}, nil
+		},
+	}
 }
 
 func (g *Registration) healthz(w http.ResponseWriter, r *http.Request) {

@@ -7,14 +7,16 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
-	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration/claim"
 	"github.com/drover-project/drover/server/source"
@@ -162,7 +164,7 @@ func IsMachineToken(bearer string) bool {
 }
 
 // MachineByToken finds the machine that a machine token belongs to. The first use of a new token ends the previous one: at once in this process, and
-// by Run for all servers and for good.
+// by the worker for all servers and for good.
 func (g *Registration) MachineByToken(bearer string) (key records.MachineKey, ok bool) {
 	key, ok = machineOf(bearer)
 	if !ok {
@@ -187,25 +189,22 @@ func (g *Registration) MachineByToken(bearer string) (key records.MachineKey, ok
 
 // retiring are previous tokens that are over, by machine, until the store says so.
 type retiring struct {
+	added  reconcile.Signal
 	mu     sync.Mutex
 	hashes map[string]string
-	wake   chan struct{}
 }
 
 func newRetiring() *retiring {
-	return &retiring{hashes: map[string]string{}, wake: make(chan struct{}, 1)}
+	return &retiring{added: reconcile.Signal{Of: "machines that use their new token"}, hashes: map[string]string{}}
 }
 
 func (t *retiring) add(key, hash string) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.hashes[key] == hash {
-		return
-	}
+	known := t.hashes[key] == hash
 	t.hashes[key] = hash
-	select {
-	case t.wake <- struct{}{}:
-	default: // Run knows already
+	t.mu.Unlock()
+	if !known {
+		t.added.Add(key)
 	}
 }
 
@@ -232,40 +231,21 @@ func (t *retiring) done(key, hash string) {
 	}
 }
 
-func (t *retiring) all() map[string]string {
+// of is the hash of a machine's token that is over.
+func (t *retiring) of(key string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := make(map[string]string, len(t.hashes))
-	for key, hash := range t.hashes {
-		all[key] = hash
-	}
-	return all
+	return t.hashes[key]
+}
+
+func (t *retiring) keys() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Keys(t.hashes))
 }
 
 // retryAfter is how long the store is left alone after it refused a write.
 const retryAfter = 5 * time.Second
-
-// run strikes ended tokens off the machines until ctx ends.
-func (t *retiring) run(ctx context.Context, machines *store.Collection[records.Machine], log *slog.Logger) error {
-	var again <-chan time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.wake:
-		case <-again:
-		}
-		again = nil
-		for key, hash := range t.all() {
-			if err := retire(ctx, machines, key, hash); err != nil {
-				log.Error("the previous token of a machine could not be ended; trying again", "machine", key, "error", err)
-				again = time.After(retryAfter)
-				continue
-			}
-			t.done(key, hash)
-		}
-	}
-}
 
 func retire(ctx context.Context, machines *store.Collection[records.Machine], key, hash string) error {
 	var gone *store.NotFoundError

@@ -2,9 +2,11 @@ package registration_test
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/settings"
@@ -75,13 +77,10 @@ func TestTokensRetire(t *testing.T) {
 	})
 	defer stop()
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- f.Run(ctx) }()
+	_, wait := reconcile.Begin(ctx, f.Worker(), slog.New(slog.DiscardHandler))
 	<-ended
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	wait()
 	fresh := registration.New(registration.Options{State: f.state, Settings: f.settings})
 	if _, ok := fresh.MachineByToken(first); ok {
 		t.Error("the previous token works on another server")

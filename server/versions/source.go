@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans/fetch"
+	"github.com/drover-project/drover/server/reconcile"
 )
 
 // Bounds of reading.
@@ -69,7 +70,7 @@ type Source struct {
 	base    *Data
 	current atomic.Pointer[Data]
 
-	// What Run's goroutine alone works with after Open.
+	// What the worker alone uses after Open.
 	etag  string
 	stamp fileStamp
 
@@ -85,7 +86,7 @@ type fileStamp struct {
 }
 
 // Open makes a source with what is at hand: of a file its data, of an address its last good copy,
-// and the built-in data. It asks nobody; that is for Run. A file that cannot be read or is wrong is an error.
+// and the built-in data. It asks nobody; that is for the worker. A file that cannot be read or is wrong is an error.
 func Open(o Options) (*Source, error) {
 	s := &Source{Options: o}
 	var err error
@@ -116,61 +117,45 @@ func (s *Source) Status() Status {
 	return s.status
 }
 
-// OnChange has f called after the data changed. It must be called before Run.
+// OnChange has f called after the data changed. It must be called before the worker runs.
 func (s *Source) OnChange(f func(before, after *Data)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onChange = append(s.onChange, f)
 }
 
-// Run keeps the data current until ctx ends.
-func (s *Source) Run(ctx context.Context) error {
-	if s.Location == "" {
-		<-ctx.Done()
-		return nil
+// Worker keeps the data current on its server.
+func (s *Source) Worker() reconcile.Worker {
+	w := reconcile.Worker{
+		Name: "version-data", Title: "keeps the data of Kubernetes versions current", Everywhere: true,
+		Resync: refreshEvery, RetryFirst: firstRetry, RetryLast: lastRetry,
+		Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+			return reconcile.Result{}, s.refresh(ctx)
+		},
 	}
-	wait, retry := time.Duration(0), firstRetry
-	if !fetch.IsAddress(s.Location) {
-		wait = lookEvery // Open has read it
+	switch {
+	case s.Location == "":
+		w.Keys = func() []string { return nil }
+	case !fetch.IsAddress(s.Location): // Open has read it
+		w.First, w.Resync, w.RetryFirst, w.RetryLast = lookEvery, lookEvery, lookEvery, lookEvery
 	}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-		switch err := s.refresh(ctx); {
-		case ctx.Err() != nil:
-			return nil
-		case !fetch.IsAddress(s.Location):
-			wait = lookEvery
-		case err != nil:
-			wait, retry = retry, min(2*retry, lastRetry)
-		default:
-			wait, retry = refreshEvery, firstRetry
-		}
-	}
+	return w
 }
 
-// refresh reads the location once, and notes a fault where it is new.
+// refresh reads the location once, and notes why it could not.
 func (s *Source) refresh(ctx context.Context) error {
-	var err error
+	read := s.readFile
 	if fetch.IsAddress(s.Location) {
-		err = s.fetch(ctx)
-	} else {
-		err = s.readFile()
+		read = func() error { return s.fetch(ctx) }
 	}
+	err := read()
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	s.mu.Lock()
-	known := s.status.Fault == err.Error()
+	defer s.mu.Unlock()
 	s.status.Fault = err.Error()
-	s.mu.Unlock()
-	if !known {
-		s.Logger.Warn("version data could not be renewed; those at hand stay in use", "error", err)
-	}
-	return err
+	return fmt.Errorf("renew the version data; those at hand stay in use: %w", err)
 }
 
 // take makes a document the current one, read at a time.

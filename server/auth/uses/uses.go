@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -68,20 +69,21 @@ func (u *Uses) Rested(t records.Token) bool {
 	return limit > 0 && u.now().Sub(last) > limit+Every
 }
 
-// Run writes uses until ctx ends, and those that are left then.
-func (u *Uses) Run(ctx context.Context) error {
-	tick := time.NewTicker(Every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
+// Worker writes uses, and those that are left when its server ends.
+func (u *Uses) Worker() reconcile.Worker {
+	return reconcile.Worker{
+		Name: "token-uses", Title: "keeps when tokens were used last", Everywhere: true, First: Every, Resync: Every,
+		Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
 			u.Write(ctx)
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-			defer cancel()
-			u.Write(last)
-			return nil
-		}
+			return reconcile.Result{}, nil
+		},
+		Start: func(ctx context.Context) (stop func()) {
+			return func() {
+				last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+				defer cancel()
+				u.Write(last)
+			}
+		},
 	}
 }
 

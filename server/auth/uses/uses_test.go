@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -110,9 +111,8 @@ func TestTheLastUsesAreWritten(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	u.Note("a")
 	cancel()
-	if err := u.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	_, wait := reconcile.Begin(ctx, u.Worker(), slog.New(slog.DiscardHandler))
+	wait()
 	if _, ok := k.Get("a"); !ok {
 		t.Error("a server that ends writes nothing")
 	}
