@@ -284,7 +284,7 @@ var places = map[string]struct {
 	},
 	"server": {
 		why:   "Paths are those of the server's data directory and of its flags.",
-		sites: []string{"file in Run", "file in Server.bootstrap", "file in Server.certify"},
+		sites: []string{"file in Run", "file in data.certify", "file in identity.bootstrap"},
 	},
 	"server/assets": {
 		why:   "The directory is given by a flag; a request opens the names of a fixed list alone (allowed.Open).",

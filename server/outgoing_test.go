@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/snapshots/inbucket"
+	"github.com/drover-project/drover/server/outgoing"
 )
 
 // TestBucketsInsideAreNotReached: the bucket that a cluster names is looked into only where the setting allows it.
@@ -68,13 +69,13 @@ spec:
 func TestRKE1ClustersNameNothingInside(t *testing.T) {
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }))
 	defer inside.Close()
-	s := &Server{Options: Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}}
-	runner, err := s.engine(t.Context(), &parts{})
-	if err != nil {
+	d := &data{Options: Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}, outgoing: &outgoing.Outgoing{}}
+	if err := d.readRKE1Versions(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	runner := newRKE(d, &ways{})
 	const refused = "the server does not connect to 127.0.0.1, which is the server's own host"
-	_, err = addons.Users(t.Context(), &config.Cluster{AddonsInclude: []string{inside.URL + "/secret"}}, runner.Addons)
+	_, err := addons.Users(t.Context(), &config.Cluster{AddonsInclude: []string{inside.URL + "/secret"}}, runner.Addons)
 	if err == nil || !strings.Contains(err.Error(), "addons_include[0]: fetch "+inside.URL+"/secret: "+refused) {
 		t.Error(err)
 	}

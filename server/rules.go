@@ -22,8 +22,6 @@ type rules struct {
 	now   func() time.Time
 }
 
-func (s *Server) rules() rules { return rules{s.state, s.auth, s.Now} }
-
 // staying are the clusters that stay.
 func (r rules) staying() (all []records.ClusterKey) {
 	for _, d := range r.state.Clusters.List() {
@@ -97,6 +95,11 @@ func (r rules) enabledUser(principal string) (id string, ok bool) {
 	}
 	d, ok := r.state.UsersByPrincipal.First(principal)
 	return d.Key, ok && !d.Value.Disabled
+}
+
+func (r rules) user(id string) (records.User, bool) {
+	d, ok := r.state.Users.Get(id)
+	return d.Value, ok
 }
 
 // uses says whether a user may use a cluster.

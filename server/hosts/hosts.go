@@ -59,8 +59,6 @@ type Options struct {
 	Secret string
 	// TLS is the trust in the other servers.
 	TLS *tls.Config
-	// Workers are how the workers of this server stand.
-	Workers func() []reconcile.Status
 	// Messages has each message through a tunnel logged, without what is in it.
 	Messages bool
 	Logger   *slog.Logger
@@ -75,12 +73,11 @@ type Hosts struct {
 	tunnels  *tunnel.Server
 	presence *presence.Presence
 	relay    *relay.Relay
-	workers  func() []reconcile.Status
 }
 
 // New makes Hosts; nothing is published before Run.
 func New(o Options) *Hosts {
-	h := &Hosts{state: o.State, machine: o.Machine, until: o.Until, workers: o.Workers}
+	h := &Hosts{state: o.State, machine: o.Machine, until: o.Until}
 	h.tunnels = tunnel.NewServer(tunnel.ServerOptions{
 		Authorize: h.authorize, Allow: h.allowed, Logger: o.Logger, Now: o.Now, Messages: o.Messages,
 	})
@@ -123,7 +120,6 @@ func (h *Hosts) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("/v3/connect/machine", h.connect)
 	mux.Handle(relay.Path, h.relay)
 	mux.HandleFunc("GET "+relay.SessionsPath, h.relay.Serve(func() any { return h.tunnels.Sessions() }))
-	mux.HandleFunc("GET "+relay.WorkersPath, h.relay.Serve(func() any { return h.workers() }))
 }
 
 // OnTunnel calls f when a host's first tunnel to any server opened or its last one ended. f
@@ -169,10 +165,14 @@ func (h *Hosts) OpenTunnels(ctx context.Context) []relay.Held {
 	return relay.Ask(ctx, h.relay, relay.SessionsPath, relay.Held{Server: h.presence.Self.URL, Value: h.tunnels.Sessions()}, h.presence.Others())
 }
 
-// Workers are those of all servers.
-func (h *Hosts) Workers(ctx context.Context) []relay.Said[[]reconcile.Status] {
-	own := relay.Said[[]reconcile.Status]{Server: h.presence.Self.URL, Value: h.workers()}
-	return relay.Ask(ctx, h.relay, relay.WorkersPath, own, h.presence.Others())
+// Workers are those of all servers; own are those of this one.
+func (h *Hosts) Workers(ctx context.Context, own []reconcile.Status) []relay.Said[[]reconcile.Status] {
+	return relay.Ask(ctx, h.relay, relay.WorkersPath, relay.Said[[]reconcile.Status]{Server: h.presence.Self.URL, Value: own}, h.presence.Others())
+}
+
+// ServeWorkers adds where other servers ask for the workers of this one.
+func (h *Hosts) ServeWorkers(mux *http.ServeMux, own func() []reconcile.Status) {
+	mux.HandleFunc("GET "+relay.WorkersPath, h.relay.Serve(func() any { return own() }))
 }
 
 // Sessions are the open tunnels of this server.

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/drover-project/drover/server/backup"
-	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -22,6 +21,8 @@ import (
 type Options struct {
 	Tunnels Tunnels
 	State   *state.State
+	// Work is that of the controller of clusters.
+	Work *Work
 	// Workers are how the workers of this server stand; nil measures none.
 	Workers func() []reconcile.Status
 	// Backups is how scheduled backups stand; nil measures none.
@@ -36,14 +37,13 @@ type Options struct {
 // Metrics are all measures of a server.
 type Metrics struct {
 	registry *prometheus.Registry
-	work     *work
 }
 
 // New makes the measures. Counts begin at zero with each start of a server.
 func New(o Options) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), work: newWork()}
+	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.registry.MustRegister(&collector{o.Tunnels, o.Now}, &standing{o.State}, &rehearsals{o.State}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.registry.MustRegister(m.work.all()...)
+	m.registry.MustRegister(o.Work.all()...)
 	if o.Workers != nil {
 		m.registry.MustRegister(&workers{o.Workers})
 	}
@@ -71,6 +71,3 @@ func New(o Options) *Metrics {
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
-
-// Observer gets the controller's work.
-func (m *Metrics) Observer() clusters.Observer { return m.work.observer() }

@@ -30,7 +30,7 @@ func (fixed) Stats() tunnel.Stats {
 
 func TestHandler(t *testing.T) {
 	now := time.Now()
-	h := New(Options{Tunnels: fixed{now}, State: open(t), Now: func() time.Time { return now }}).Handler()
+	h := New(Options{Tunnels: fixed{now}, State: open(t), Work: NewWork(), Now: func() time.Time { return now }}).Handler()
 	get := func() (int, string) {
 		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 		w := httptest.NewRecorder()

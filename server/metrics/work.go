@@ -11,18 +11,19 @@ import (
 	"github.com/drover-project/drover/server/operations"
 )
 
-// work is what the controller of this server has done. Of several servers only the one that leads does any.
-type work struct {
+// Work is what the controller of this server has done. Of several servers only the one that leads does any.
+type Work struct {
 	deliveries, retries, failures prometheus.Counter
 	passes                        prometheus.Histogram
 	operations                    *prometheus.HistogramVec
 }
 
-func newWork() *work {
+// NewWork makes Work; counts begin at zero.
+func NewWork() *Work {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	return &work{
+	return &Work{
 		deliveries: counter("drover_plan_deliveries_total", "Plans written for machines, retries too."),
 		retries:    counter("drover_plan_retries_total", "Plans written again for machines on which they had failed."),
 		failures:   counter("drover_plan_failures_total", "Plans that a host could not carry out."),
@@ -37,11 +38,12 @@ func newWork() *work {
 	}
 }
 
-func (w *work) all() []prometheus.Collector {
+func (w *Work) all() []prometheus.Collector {
 	return []prometheus.Collector{w.deliveries, w.retries, w.failures, w.passes, w.operations}
 }
 
-func (w *work) observer() clusters.Observer {
+// Observer gets the work of the controller.
+func (w *Work) Observer() clusters.Observer {
 	return clusters.Observer{
 		Passed: func(took time.Duration) { w.passes.Observe(took.Seconds()) },
 		Delivered: func(retry bool) {

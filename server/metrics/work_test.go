@@ -65,13 +65,14 @@ func worked(t *testing.T) *Metrics {
 		}
 	}
 	stand := backup.Status{Dir: "/mnt/backups", Files: []backup.Kept{{Made: now.Add(-time.Hour), Size: 4096}}, Failure: "no space left", FailedAt: now, Succeeded: 3, Failed: 1}
-	m := New(Options{Tunnels: fixed{now}, State: s, Workers: func() []reconcile.Status {
+	work := NewWork()
+	m := New(Options{Tunnels: fixed{now}, State: s, Work: work, Workers: func() []reconcile.Status {
 		return []reconcile.Status{
 			{Name: "clusters", Running: true, Queued: 3, Succeeded: 9, LastSuccess: now}, {Name: "rights", Waiting: 2, Failing: 1, Failed: 4, Retries: 5, Latency: 1500 * time.Millisecond},
 		}
 	}, Backups: func() backup.Status { return stand }, Audit: func() (int64, int64) { return 7, 2 },
 		Rights: func() map[records.ClusterKey]int { return map[records.ClusterKey]int{"fleet-default/c0": 1200} }, Now: func() time.Time { return now }})
-	o := m.Observer()
+	o := work.Observer()
 	o.Passed(2 * time.Millisecond)
 	o.Delivered(false)
 	o.Delivered(true)

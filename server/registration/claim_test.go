@@ -92,8 +92,8 @@ func TestWhoMayHaveAMachinesPlace(t *testing.T) {
 func TestAConnectedMachineIsHeld(t *testing.T) {
 	f := setUp(t, nil)
 	connected := false
-	g := registration.New(registration.Options{State: f.state, Settings: f.settings, Now: f.clock.Now, Watching: func(key string) bool {
-		return connected && key == machineKey+"-machine-plan"
+	g := registration.New(registration.Options{State: f.state, Settings: f.settings, Now: f.clock.Now, Watching: func(key string) (time.Time, bool) {
+		return time.Time{}, connected && key == machineKey+"-machine-plan"
 	}})
 	mux := http.NewServeMux()
 	g.Routes(mux)

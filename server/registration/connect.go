@@ -206,7 +206,7 @@ func (g *Registration) storeAgain(ctx context.Context, current store.Document[re
 	}
 	secretKey := old.Namespace + "/" + old.PlanSecretName()
 	proved, ok := g.retiring.proves(old, by)
-	if !ok && !claim.Allowed(old, now) && (claim.Settled(old) || g.watching(secretKey)) {
+	if _, connected := g.watching(secretKey); !ok && !claim.Allowed(old, now) && (claim.Settled(old) || connected) {
 		return registered{}, g.refuseClaim(ctx, current, by, now)
 	}
 	secret, hasSecret := g.state.PlanSecrets.Get(secretKey)

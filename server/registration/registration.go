@@ -8,7 +8,6 @@ package registration
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -20,8 +19,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/expiry"
-	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
@@ -33,26 +30,27 @@ type Options struct {
 	Settings *settings.Settings
 	// Assets are the files below /assets/, such as rancher-system-agent-amd64; nil serves the scripts only.
 	Assets fs.FS
+	// Tokens are those of the machines; nil makes them.
+	Tokens *Tokens
 	// Watching says whether the agent of a plan Secret, "<namespace>/<name>", is connected to any
-	// server now; nil is no.
-	Watching func(secretKey string) bool
+	// server now, and since when it is or is not; nil is no.
+	Watching func(secretKey string) (since time.Time, connected bool)
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Logger gets who registered and who was refused; default is to drop it.
 	Logger *slog.Logger
 }
 
-// Registration serves hosts that join. Run must run beside its handlers.
+// Registration serves hosts that join.
 type Registration struct {
+	*Tokens
 	state    *state.State
 	settings *settings.Settings
 	assets   *assets
-	watching func(secretKey string) bool
+	watching func(secretKey string) (time.Time, bool)
 	now      func() time.Time
 	log      *slog.Logger
 	reply    norman.Replier
-	retiring *retiring
-	streams  expiry.Streams
 	// kubeConfigs are those of the answers.
 	kubeConfigs kubeconfigs
 	wrong       limiter[netip.Prefix]   // tokens, by who sends them
@@ -65,21 +63,23 @@ func New(o Options) *Registration {
 		o.Now = time.Now
 	}
 	if o.Watching == nil {
-		o.Watching = func(string) bool { return false }
+		o.Watching = func(string) (time.Time, bool) { return time.Time{}, false }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Tokens == nil {
+		o.Tokens = NewTokens(o.State)
+	}
 	g := &Registration{
+		Tokens:   o.Tokens,
 		state:    o.State,
 		settings: o.Settings,
 		assets:   newAssets(o.Assets),
 		watching: o.Watching,
 		now:      o.Now,
 		log:      o.Logger,
-		retiring: newRetiring(),
 	}
-	g.follow()
 	return g
 }
 
@@ -93,22 +93,6 @@ func (g *Registration) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /assets/{name}", g.asset)
 	mux.HandleFunc("/assets/", g.noAsset)
 	mux.HandleFunc("/v3/connect/agent", g.connect) // the original takes any method
-}
-
-// Worker strikes machines' tokens that are over off their machines; see MachineByToken. Each server does that for those it has noticed.
-func (g *Registration) Worker() reconcile.Worker {
-	return reconcile.Worker{
-		Name: "machine-tokens", Title: "ends the previous tokens of machines", Everywhere: true, RetryFirst: retryAfter,
-		Watches: []reconcile.Watch{g.retiring.added.Watch()}, Keys: g.retiring.keys,
-		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
-			hash := g.retiring.of(key)
-			if err := retire(ctx, g.state.Machines, key, hash); err != nil {
-				return reconcile.Result{}, fmt.Errorf("end the previous token of machine %s: %w", key, err)
-			}
-			g.retiring.done(key, hash)
-			return reconcile.Result{Gone: true}, nil
-		},
-	}
 }
 
 func (g *Registration) healthz(w http.ResponseWriter, r *http.Request) {

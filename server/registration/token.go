@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/expiry"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
@@ -163,14 +164,28 @@ func IsMachineToken(bearer string) bool {
 	return ok
 }
 
+// Tokens are the tokens of all machines. Worker must run beside what asks them.
+type Tokens struct {
+	state    *state.State
+	retiring *retiring
+	streams  expiry.Streams
+}
+
+// NewTokens makes Tokens over what is in the store.
+func NewTokens(st *state.State) *Tokens {
+	k := &Tokens{state: st, retiring: newRetiring()}
+	k.follow()
+	return k
+}
+
 // MachineByToken finds the machine that a machine token belongs to. The first use of a new token ends the previous one: at once in this process, and
 // by the worker for all servers and for good.
-func (g *Registration) MachineByToken(bearer string) (key records.MachineKey, ok bool) {
+func (k *Tokens) MachineByToken(bearer string) (key records.MachineKey, ok bool) {
 	key, ok = machineOf(bearer)
 	if !ok {
 		return "", false
 	}
-	machine, found := g.state.Machines.Get(string(key))
+	machine, found := k.state.Machines.Get(string(key))
 	hash := random.Hash(bearer)
 	m := machine.Value
 	switch {
@@ -178,11 +193,11 @@ func (g *Registration) MachineByToken(bearer string) (key records.MachineKey, ok
 		return "", false
 	case same(hash, m.TokenHash):
 		if m.PreviousTokenHash != "" {
-			g.retiring.add(string(key), m.PreviousTokenHash)
+			k.retiring.add(string(key), m.PreviousTokenHash)
 		}
 		return key, true
 	case m.PreviousTokenHash != "" && same(hash, m.PreviousTokenHash):
-		return key, !g.retiring.has(string(key), hash)
+		return key, !k.retiring.has(string(key), hash)
 	}
 	return "", false
 }

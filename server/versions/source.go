@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans/fetch"
-	"github.com/drover-project/drover/server/reconcile"
 )
 
 // Bounds of reading.
@@ -29,14 +28,6 @@ const (
 
 var limit = fetch.Limit{Bytes: maxDocument, Over: fmt.Sprintf("it has more than %d MiB", maxDocument>>20)}
 
-// When data are read again.
-const (
-	refreshEvery = 24 * time.Hour
-	firstRetry   = 10 * time.Second
-	lastRetry    = time.Hour
-	lookEvery    = time.Minute // whether a file has changed
-)
-
 // copyFile is the last good copy of an address below the server's data directory.
 const copyFile = "version-data.json"
 
@@ -46,10 +37,8 @@ type Options struct {
 	Location string
 	// DataDir gets the last good copy of an address.
 	DataDir string
-	// Transport fetches; nil takes http.DefaultTransport.
-	Transport http.RoundTripper
-	Logger    *slog.Logger
-	Now       func() time.Time
+	Logger  *slog.Logger
+	Now     func() time.Time
 }
 
 // Status says where the data of a source are from.
@@ -124,29 +113,11 @@ func (s *Source) OnChange(f func(before, after *Data)) {
 	s.onChange = append(s.onChange, f)
 }
 
-// Worker keeps the data current on its server.
-func (s *Source) Worker() reconcile.Worker {
-	w := reconcile.Worker{
-		Name: "version-data", Title: "keeps the data of Kubernetes versions current", Everywhere: true,
-		Resync: refreshEvery, RetryFirst: firstRetry, RetryLast: lastRetry,
-		Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
-			return reconcile.Result{}, s.refresh(ctx)
-		},
-	}
-	switch {
-	case s.Location == "":
-		w.Keys = func() []string { return nil }
-	case !fetch.IsAddress(s.Location): // Open has read it
-		w.First, w.Resync, w.RetryFirst, w.RetryLast = lookEvery, lookEvery, lookEvery, lookEvery
-	}
-	return w
-}
-
-// refresh reads the location once, and notes why it could not.
-func (s *Source) refresh(ctx context.Context) error {
+// Refresh reads the location once, and notes why it could not. transport fetches; nil takes http.DefaultTransport.
+func (s *Source) Refresh(ctx context.Context, transport http.RoundTripper) error {
 	read := s.readFile
 	if fetch.IsAddress(s.Location) {
-		read = func() error { return s.fetch(ctx) }
+		read = func() error { return s.fetch(ctx, transport) }
 	}
 	err := read()
 	if err == nil || ctx.Err() != nil {
@@ -210,9 +181,9 @@ func (s *Source) confirm() {
 }
 
 // fetch asks the address whether there is something new, and takes it.
-func (s *Source) fetch(ctx context.Context) error {
+func (s *Source) fetch(ctx context.Context, transport http.RoundTripper) error {
 	where := fetch.Shown(s.Location)
-	answer, err := fetch.Get(ctx, fetch.Request{Address: s.Location, ETag: s.etag, Limit: limit, Within: fetchLimit, Transport: s.Transport})
+	answer, err := fetch.Get(ctx, fetch.Request{Address: s.Location, ETag: s.etag, Limit: limit, Within: fetchLimit, Transport: transport})
 	if err != nil {
 		return fmt.Errorf("fetch version data from %s: %w", where, err)
 	}

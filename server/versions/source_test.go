@@ -2,7 +2,6 @@ package versions
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -12,10 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/drover-project/drover/server/reconcile"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -77,7 +74,7 @@ func TestSourceOfAnAddress(t *testing.T) {
 		}
 	})
 	for range 2 {
-		if err := s.refresh(t.Context()); err != nil {
+		if err := s.Refresh(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,11 +86,11 @@ func TestSourceOfAnAddress(t *testing.T) {
 	}
 
 	m.text, m.etag = `{"releases": {}}`, `"2"`
-	err := s.refresh(t.Context())
+	err := s.Refresh(t.Context(), nil)
 	if _, added := knows(s); err == nil || !added || s.Status().Fault != errors.Unwrap(err).Error() || s.Status().Date != "2027-01-01" {
 		t.Errorf("after a broken document: added %v, error %v, %+v", added, err, s.Status())
 	}
-	if s.refresh(t.Context()) == nil {
+	if s.Refresh(t.Context(), nil) == nil {
 		t.Error("a broken document is taken the second time")
 	}
 	if m.asked[len(m.asked)-1] != `"1"` {
@@ -101,12 +98,12 @@ func TestSourceOfAnAddress(t *testing.T) {
 	}
 
 	m.text, m.etag = newer, `"1"`
-	if err := s.refresh(t.Context()); err != nil || s.Status().Fault != "" {
+	if err := s.Refresh(t.Context(), nil); err != nil || s.Status().Fault != "" {
 		t.Errorf("after it is good again: %v, %+v", err, s.Status())
 	}
 
 	restarted, _ := open(t, web.URL+"/data.json", dir)
-	if err := restarted.refresh(t.Context()); err != nil || m.asked[len(m.asked)-1] != `"1"` {
+	if err := restarted.Refresh(t.Context(), nil); err != nil || m.asked[len(m.asked)-1] != `"1"` {
 		t.Errorf("after a restart everything is fetched again: %v, %q", err, m.asked)
 	}
 
@@ -115,7 +112,7 @@ func TestSourceOfAnAddress(t *testing.T) {
 	if _, added := knows(later); !added || later.Status().Read.IsZero() {
 		t.Errorf("the copy is not used: %+v", later.Status())
 	}
-	if err := later.refresh(t.Context()); err == nil {
+	if err := later.Refresh(t.Context(), nil); err == nil {
 		t.Error("a closed server answers")
 	}
 	if _, added := knows(later); !added {
@@ -143,7 +140,7 @@ func TestSourceRefuses(t *testing.T) {
 			defer web.Close()
 			dir := t.TempDir()
 			s, log := open(t, strings.Replace(web.URL, "://", "://user:hunter2@", 1)+"/d?key=hunter3", dir)
-			err := s.refresh(t.Context())
+			err := s.Refresh(t.Context(), nil)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("error %v, want %s", err, tc.want)
 			}
@@ -189,14 +186,14 @@ func TestSourceOfAFile(t *testing.T) {
 	}
 	write("{")
 	for range 2 { // the second time it has not changed
-		if err := s.refresh(t.Context()); err == nil || s.Status().Fault == "" {
+		if err := s.Refresh(t.Context(), nil); err == nil || s.Status().Fault == "" {
 			t.Errorf("a broken file: %v, %+v", err, s.Status())
 		}
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.refresh(t.Context()); !errors.Is(err, os.ErrNotExist) {
+	if err := s.Refresh(t.Context(), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 	if _, added := knows(s); !added {
@@ -204,20 +201,20 @@ func TestSourceOfAFile(t *testing.T) {
 	}
 	write(newer)
 	again := at
-	if err := s.refresh(t.Context()); err != nil {
+	if err := s.Refresh(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	if err := errors.Join(os.Remove(file), func() error { _ = s.refresh(t.Context()); return nil }()); err != nil {
+	if err := errors.Join(os.Remove(file), func() error { _ = s.Refresh(t.Context(), nil); return nil }()); err != nil {
 		t.Fatal(err)
 	}
 	at = again.Add(-time.Second)
 	write(newer) // as it was, as a volume that is mounted again
-	if err := s.refresh(t.Context()); err != nil || s.Status().Fault != "" {
+	if err := s.Refresh(t.Context(), nil); err != nil || s.Status().Fault != "" {
 		t.Errorf("a file that is back: %v, %+v", err, s.Status())
 	}
 	at = again
 	write(strings.Replace(newer, "v1.40.0", "v1.41.0", 1))
-	if err := s.refresh(t.Context()); err != nil || s.Status().Fault != "" {
+	if err := s.Refresh(t.Context(), nil); err != nil || s.Status().Fault != "" {
 		t.Errorf("%v, %+v", err, s.Status())
 	}
 	if _, ok := s.Data().Release("v1.41.0+k3s1"); !ok {
@@ -226,64 +223,4 @@ func TestSourceOfAFile(t *testing.T) {
 	if _, added := knows(s); added {
 		t.Error("what the file no longer has is still there")
 	}
-}
-
-// roundTripper answers without a network.
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// TestRunTriesAgain: a fetch that fails is tried at growing distances, one that does not a day later.
-func TestRunTriesAgain(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		var asked []time.Duration
-		var s *Source
-		var err error
-		s, err = Open(Options{
-			Location: "https://m.example/d", DataDir: dir, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
-			Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-				asked = append(asked, time.Since(start))
-				switch len(asked) {
-				case 1:
-					<-r.Context().Done() // never answers
-					return nil, r.Context().Err()
-				case 2:
-					if fault := s.Status().Fault; fault != "fetch version data from https://m.example/d: no answer within 5s" {
-						t.Errorf("the fault is %q", fault)
-					}
-					return nil, errors.New("no route")
-				case 3, 5:
-					return nil, errors.New("no route")
-				}
-				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(newer)), Header: http.Header{}}, nil
-			}),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		_, wait := reconcile.Begin(ctx, s.Worker(), slog.New(slog.DiscardHandler))
-		time.Sleep(25 * time.Hour)
-		cancel()
-		wait()
-		// The second question takes its five seconds; of a pause at least a half passes.
-		pauses := []time.Duration{0, 10 * time.Second, 20 * time.Second, 40 * time.Second, 24 * time.Hour, 10 * time.Second}
-		if len(asked) != len(pauses) {
-			t.Fatalf("asked at %v", asked)
-		}
-		for i, most := range pauses[1:] {
-			least, is := most/2, asked[i+1]-asked[i]
-			switch {
-			case i == 0:
-				least, most = least+5*time.Second, most+5*time.Second
-			case most == 24*time.Hour:
-				least = most
-			}
-			if is < least || is > most {
-				t.Errorf("question %d came %s after the one before, want %s to %s", i+1, is, least, most)
-			}
-		}
-	})
 }

@@ -1,0 +1,153 @@
+// What is done: the workers, and what people ask for of them.
+
+package server
+
+import (
+	"context"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-project/drover/installers"
+	"github.com/drover-project/drover/rke1/addons"
+	"github.com/drover-project/drover/rke1/snapshots/inbucket"
+	"github.com/drover-project/drover/server/clusteragents"
+	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/controllers/authtokens"
+	"github.com/drover-project/drover/server/controllers/certificates"
+	"github.com/drover-project/drover/server/controllers/events"
+	"github.com/drover-project/drover/server/controllers/nodes"
+	"github.com/drover-project/drover/server/controllers/rights"
+	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/metrics"
+	"github.com/drover-project/drover/server/projects/membership"
+	"github.com/drover-project/drover/server/reconcile"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rehearsals"
+	"github.com/drover-project/drover/server/rke"
+	"github.com/drover-project/drover/server/settings"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/versions"
+)
+
+// controllers are what the server does by itself, and where people ask for more of it.
+type controllers struct {
+	nodes      *nodes.Controller
+	rke        *rke.Runner
+	snapshots  *daytwo.Asker
+	mirror     *daytwo.Mirror
+	files      *daytwo.Files
+	rehearsals *rehearsals.Asker
+	events     *events.Log
+	rights     *rights.Keeper
+	clusters   *clusters.Controller
+	applier    *clusters.Applier
+	measured   *metrics.Work
+	workers    *reconcile.Runtime
+}
+
+func newControllers(d *data, i *identity, w *ways) *controllers {
+	c := &controllers{measured: metrics.NewWork(), nodes: newNodes(d, w), rke: newRKE(d, w)}
+	c.mirror = &daytwo.Mirror{State: d.state, Client: w.clusters.Client, Way: d.outgoing.People().Lead, Logger: d.Logger, Now: d.Now}
+	c.snapshots = &daytwo.Asker{State: d.state, Fault: c.mirror.Fault, Now: d.Now}
+	c.files = &daytwo.Files{State: d.state, Ask: w.hosts.AskFor, Tunnel: w.hosts.Tunnel, Way: d.outgoing.People().Lead}
+	c.rehearsals = &rehearsals.Asker{
+		State: d.state, Snapshots: c.snapshots, Watching: w.hosts.Watching, InstallerImage: d.installerImage, DefaultRegistry: d.defaultRegistry, Files: c.files,
+		Server: func() (string, string) { return d.settings.ServerURL(), d.settings.CACerts() }, Now: d.Now, Logger: d.Logger,
+	}
+	c.events = events.New(events.Options{State: d.state, Now: d.Now, Logger: d.Logger})
+	c.clusters = clusters.New(clusters.Options{
+		State: d.state, Versions: d.versions.Data, RKE1Versions: d.rke1, InstallerImage: d.installerImage, DefaultRegistry: d.defaultRegistry,
+		Watching: w.hosts.Watching, Tunnel: w.hosts.Tunnel, API: w.clusters.API,
+		Work: c.nodes.Work, Order: c.nodes.Want, Observe: c.measured.Observer(), Logger: d.Logger, Now: d.Now,
+	})
+	c.applier = &clusters.Applier{
+		State: d.state, Preview: c.clusters.Preview, Versions: d.versions.Data, CheckRKE1: c.rke.Check, PreviewRKE1: c.rke.Preview,
+		DefaultRegistry: d.defaultRegistry, Now: d.Now,
+	}
+	c.observe(d, w)
+	c.workers = reconcile.New(reconcile.Options{Store: d.state.Store, Identity: campaigner(), Logger: d.Logger, Now: d.Now}, c.list(d, i, w)...)
+	return c
+}
+
+// observe has controllers look at what changes outside of the store.
+func (c *controllers) observe(d *data, w *ways) {
+	w.hosts.OnWatch(c.clusters.WatchChanged)
+	w.hosts.OnTunnel(c.clusters.TunnelChanged)
+	w.hosts.OnTunnel(c.rke.TunnelChanged)
+	w.clusters.OnChange(c.clusters.Changed)
+	c.nodes.OnChange(c.clusters.Changed)
+	d.versions.OnChange(c.clusters.VersionsChanged)
+}
+
+// list is all workers, in the order in which they begin: what performs orders and writes events down is there before the first
+// decision, and until the last one is through.
+func (c *controllers) list(d *data, i *identity, w *ways) []reconcile.Worker {
+	r := rules{d.state, i.auth, d.Now}
+	c.rights = rights.NewKeeper(rights.Options{
+		Clusters: r.staying, Cluster: r.cluster, Bindings: r.bindingsIn, Find: d.state.Role, Projects: &membership.Membership{State: d.state, Now: d.Now}, Secrets: r.secretsIn,
+		Reports: func() bool { return d.settings.Get(settings.RightsByHand).Value == settings.Report }, Differs: r.differs, User: r.enabledUser, Uses: r.uses,
+		Client: w.clusters.Client, Sweep: w.accounts.Sweep, Logger: d.Logger,
+	})
+	tokens := authtokens.NewKeeper(authtokens.Options{
+		Clusters: r.staying, Cluster: r.endpoint, Tokens: i.auth.Tokens, User: r.user, Uses: r.uses, Client: w.clusters.Client, Now: d.Now, Logger: d.Logger,
+		Image: func() string {
+			return installers.FromRegistry(d.defaultRegistry(), d.settings.Get("agent-image").Value)
+		},
+	})
+	deployed := clusteragents.NewKeeper(w.inClusters, w.clusters.Client, w.clusters.CA, func(ctx context.Context, key records.ClusterKey, client kubernetes.Interface) error {
+		id, _ := r.cluster(key)
+		return w.clear(ctx, id, key, client)
+	})
+	reached := &reconcile.Signal{Of: "clusters' APIs"}
+	w.clusters.OnReach(func(key records.ClusterKey) {
+		tokens.CameBack(key)
+		reached.Add(string(key))
+	})
+	return []reconcile.Worker{
+		c.nodes.Worker(),
+		c.events.Worker(),
+		c.rke.Worker(),
+		c.mirror.Worker(),
+		(&daytwo.Requests{Asker: c.snapshots, Logger: d.Logger}).Worker(),
+		(&certificates.Controller{State: d.state, Ask: w.hosts.Ask, Dial: w.hosts.Dial, Logger: d.Logger}).Worker(),
+		c.rehearsals.Worker(),
+		c.rights.Worker(append(rights.Watches(d.state), reached.Watch())...),
+		tokens.Worker(append(authtokens.Watches(d.state), reached.Watch())...),
+		deployed.Worker(reached.Watch()),
+		i.directories.Worker(),
+		d.backups.Worker(),
+		c.clusters.Worker(),
+		i.oldTokens(),
+		i.machines.Worker(),
+		i.auth.Uses.Worker(),
+		keepVersions(d.versions, d.outgoing.Configured(d.VersionData).Transport(nil)),
+	}
+}
+
+// newRKE makes what looks after RKE1 clusters.
+func newRKE(d *data, w *ways) *rke.Runner {
+	way := d.outgoing.People()
+	return rke.New(rke.Options{
+		State: d.state, Dial: w.hosts.Dial, Tunnel: w.hosts.Tunnel, Versions: d.rke1, Now: d.Now, Logger: d.Logger,
+		Addons: addons.Sources{Transport: way.Transport(nil)}, Buckets: inbucket.Options{Way: way.Lead},
+	})
+}
+
+// newNodes makes what performs orders on nodes.
+func newNodes(d *data, w *ways) *nodes.Controller {
+	c := nodes.New(nodes.Options{
+		Client: w.clusters.Client,
+		Secret: func(machine records.MachineKey) map[string]string {
+			secret, _ := d.state.PlanSecrets.Get(machine.PlanSecret())
+			return secret.Value.Annotations
+		},
+		Runtime: func(key records.ClusterKey) string {
+			cluster, _ := d.state.Clusters.Get(string(key))
+			return string(versions.RuntimeOf(cluster.Value.Spec.KubernetesVersion))
+		},
+		Now: d.Now, Logger: d.Logger,
+	})
+	// Hooks of drains write into plan Secrets. Observed for as long as the store is open.
+	d.state.PlanSecrets.Observe(func(e store.Event[records.PlanSecret]) { c.SecretChanged(records.MachineOfPlanSecret(e.Key)) })
+	return c
+}

@@ -1,0 +1,120 @@
+// How it is shown: all that is served.
+
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/server/api"
+	"github.com/drover-project/drover/server/api/native"
+	"github.com/drover-project/drover/server/downstream/kubeproxy"
+	"github.com/drover-project/drover/server/fleets"
+	"github.com/drover-project/drover/server/guard"
+	"github.com/drover-project/drover/server/handover"
+	"github.com/drover-project/drover/server/hosts/relay"
+	"github.com/drover-project/drover/server/metrics"
+	"github.com/drover-project/drover/server/projects/membership"
+	"github.com/drover-project/drover/server/reconcile"
+	"github.com/drover-project/drover/server/upgrades"
+	"github.com/drover-project/drover/server/versions"
+)
+
+// surface is what callers see of the server.
+type surface struct {
+	*data
+	*identity
+	ways *ways
+	api  *api.API
+}
+
+func newSurface(d *data, i *identity, w *ways, c *controllers) (*surface, error) {
+	proxy := &kubeproxy.Proxy{
+		State: d.state, Until: i.auth.Until, Way: w.clusters.Way, Token: w.accounts.Token, Refused: w.accounts.Refused,
+		Membership: &membership.Membership{State: d.state, Now: d.Now}, Logger: d.Logger,
+	}
+	measures := metrics.New(metrics.Options{
+		Tunnels: w.hosts, State: d.state, Work: c.measured, Workers: c.workers.Status, Backups: d.backups.Status, Rights: c.rights.Kept, Audit: d.audit.Totals, Now: d.Now,
+	})
+	served, err := api.New(api.Options{
+		State: d.state, Auth: i.auth, Settings: d.settings, Registration: w.registration, Versions: d.versions.Data, VersionStatus: d.versions.Status,
+		OnVersions: func(f func()) { d.versions.OnChange(func(_, _ *versions.Data) { f() }) },
+		Clusters:   c.applier,
+		Handover:   &handover.Desk{State: d.state, Clusters: c.applier, Versions: d.rke1, Client: w.clusters.Client, Compare: c.rke.Compare, OnHosts: c.rke.OnHosts, Now: d.Now},
+		DayTwo:     c.snapshots, Refresh: c.mirror.Refresh, Files: c.files,
+		Rehearsals: c.rehearsals, PreviewOperation: c.clusters.PreviewOperation,
+		Upgrades: &upgrades.Upgrader{
+			State: d.state, Clusters: c.applier, Versions: d.versions.Data, RKE1Versions: d.rke1, API: w.clusters.API, Client: w.clusters.Client,
+			Restorable: c.snapshots.Restorable, Now: d.Now,
+		},
+		Fleets:    &fleets.Fleets{State: d.state, Preview: c.clusters.PreviewFleet, Now: d.Now},
+		KubeProxy: proxy, AskCluster: proxy.Ask, Client: w.clusters.Client, ClusterAPI: w.clusters.API, ClusterCA: w.clusters.CA, TokenArrived: w.tokenArrived,
+		Agents: forAgents(w, c), Metrics: measures.Handler(), Events: c.events, RKE: c.rke, RKE1Versions: d.rke1, Backups: d.backups, Audit: d.audit, People: i.people, Directories: i.directories,
+		AskAgent: w.hosts.Ask, Dial: w.hosts.Dial, Presence: w.hosts.Presence(), Leader: func() string { return d.state.Store.Leader(reconcile.Leadership) }, Now: d.Now, Logger: d.Logger,
+		Servers: native.Servers{State: d.state, OpenTunnels: w.hosts.OpenTunnels, Workers: func(ctx context.Context) []relay.Said[[]reconcile.Status] {
+			return w.hosts.Workers(ctx, c.workers.Status())
+		}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &surface{d, i, w, served}, nil
+}
+
+// forAgents serves what agents and other servers ask for, each with a credential of its own.
+func forAgents(w *ways, c *controllers) http.Handler {
+	agents := http.NewServeMux()
+	w.registration.Routes(agents)
+	w.plans.Routes(agents)
+	w.agents.Routes(agents)
+	w.inClusters.Routes(agents)
+	w.hosts.Routes(agents)
+	w.hosts.ServeWorkers(agents, c.workers.Status)
+	c.rehearsals.Routes(agents)
+	return agents
+}
+
+// web is the web server, and the guard of its connections. What ends nothing here is ended
+// where it is written: watches and tunnels.
+func (f *surface) web(ctx context.Context) (*http.Server, *guard.Guard) {
+	web := &http.Server{
+		Handler: f.api.Handler(), TLSConfig: f.tls, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(f.Logger.Handler(), slog.LevelDebug),
+	}
+	web.Protocols = new(http.Protocols)
+	web.Protocols.SetHTTP1(true)
+	connections := guard.New(guard.Options{
+		PerSource: func() int {
+			n, err := strconv.Atoi(f.settings.Get("connections-per-source").Value)
+			if err != nil {
+				return 0
+			}
+			return n
+		},
+		Trusted: f.known,
+		Logger:  f.Logger,
+	})
+	connections.Protect(web)
+	return web, connections
+}
+
+// known says whether a request has credentials of any kind that are good now: a user's, a
+// machine's, or a registration token. What they allow is for the handlers.
+func (f *surface) known(r *http.Request) bool {
+	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		if _, machine := f.machines.MachineByToken(bearer); machine {
+			return true
+		}
+		if f.ways.registration.KnowsToken(bearer) {
+			return true
+		}
+	}
+	_, err := f.auth.Authenticate(r)
+	return err == nil
+}
