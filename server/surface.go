@@ -42,23 +42,28 @@ func newSurface(d *data, i *identity, w *ways, c *controllers) (*surface, error)
 		Tunnels: w.hosts, State: d.state, Work: c.measured, Workers: c.workers.Status, Backups: d.backups.Status, Rights: c.rights.Kept, Audit: d.audit.Totals, Now: d.Now,
 	})
 	served, err := api.New(api.Options{
-		State: d.state, Auth: i.auth, Settings: d.settings, Registration: w.registration, Versions: d.versions.Data, VersionStatus: d.versions.Status,
-		OnVersions: func(f func()) { d.versions.OnChange(func(_, _ *versions.Data) { f() }) },
-		Clusters:   c.applier,
-		Handover:   &handover.Desk{State: d.state, Clusters: c.applier, Versions: d.rke1, Client: w.clusters.Client, Compare: c.rke.Compare, OnHosts: c.rke.OnHosts, Now: d.Now},
-		DayTwo:     c.snapshots, Refresh: c.mirror.Refresh, Files: c.files,
-		Rehearsals: c.rehearsals, PreviewOperation: c.clusters.PreviewOperation,
-		Upgrades: &upgrades.Upgrader{
-			State: d.state, Clusters: c.applier, Versions: d.versions.Data, RKE1Versions: d.rke1, API: w.clusters.API, Client: w.clusters.Client,
-			Restorable: c.snapshots.Restorable, Now: d.Now,
+		Data: api.Data{
+			State: d.state, Settings: d.settings, Versions: d.versions.Data, VersionStatus: d.versions.Status, RKE1Versions: d.rke1, Events: c.events, Audit: d.audit, Backups: d.backups,
+			OnVersions: func(f func()) { d.versions.OnChange(func(_, _ *versions.Data) { f() }) },
 		},
-		Fleets:    &fleets.Fleets{State: d.state, Preview: c.clusters.PreviewFleet, Now: d.Now},
-		KubeProxy: proxy, AskCluster: proxy.Ask, Client: w.clusters.Client, ClusterAPI: w.clusters.API, ClusterCA: w.clusters.CA, TokenArrived: w.tokenArrived,
-		Agents: forAgents(w, c), Metrics: measures.Handler(), Events: c.events, RKE: c.rke, RKE1Versions: d.rke1, Backups: d.backups, Audit: d.audit, People: i.people, Directories: i.directories,
-		AskAgent: w.hosts.Ask, Dial: w.hosts.Dial, Presence: w.hosts.Presence(), Leader: func() string { return d.state.Store.Leader(reconcile.Leadership) }, Now: d.Now, Logger: d.Logger,
-		Servers: native.Servers{State: d.state, OpenTunnels: w.hosts.OpenTunnels, Workers: func(ctx context.Context) []relay.Said[[]reconcile.Status] {
-			return w.hosts.Workers(ctx, c.workers.Status())
-		}},
+		Identity: api.Identity{Auth: i.auth, People: i.people, Directories: i.directories},
+		Ways: api.Ways{
+			Registration: w.registration, Agents: forAgents(w, c), Hosts: w.hosts, ClusterAPIs: w.clusters, KubeProxy: proxy, TokenArrived: w.tokenArrived,
+			Presence: w.hosts.Presence(), Leader: func() string { return d.state.Store.Leader(reconcile.Leadership) },
+			Servers: native.Servers{State: d.state, OpenTunnels: w.hosts.OpenTunnels, Workers: func(ctx context.Context) []relay.Said[[]reconcile.Status] {
+				return w.hosts.Workers(ctx, c.workers.Status())
+			}},
+		},
+		Work: api.Work{
+			Clusters: c.applier, DayTwo: c.snapshots, Refresh: c.mirror.Refresh, PreviewOperation: c.clusters.PreviewOperation, Files: c.files, Rehearsals: c.rehearsals, RKE: c.rke,
+			Upgrades: &upgrades.Upgrader{
+				State: d.state, Clusters: c.applier, Versions: d.versions.Data, RKE1Versions: d.rke1, API: w.clusters.API, Client: w.clusters.Client,
+				Restorable: c.snapshots.Restorable, Now: d.Now,
+			},
+			Fleets:   &fleets.Fleets{State: d.state, Preview: c.clusters.PreviewFleet, Now: d.Now},
+			Handover: &handover.Desk{State: d.state, Clusters: c.applier, Versions: d.rke1, Client: w.clusters.Client, Compare: c.rke.Compare, OnHosts: c.rke.OnHosts, Now: d.Now},
+		},
+		Metrics: measures.Handler(), Now: d.Now, Logger: d.Logger,
 	})
 	if err != nil {
 		return nil, err

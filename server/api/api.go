@@ -47,11 +47,11 @@ import (
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/discovery"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
-	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts/presence"
@@ -72,19 +72,108 @@ import (
 	"github.com/drover-project/drover/server/versions"
 )
 
-// Options are what the API stands on.
+// Options are what the API stands on, by the parts of the server that have it.
 type Options struct {
-	State        *state.State
-	Auth         *auth.Auth
-	Settings     *settings.Settings
+	Data
+	Identity
+	Ways
+	Work
+	// Metrics is what Prometheus reads; nil answers 404.
+	Metrics http.Handler
+	// Origin finds the URL under which clients see the server. Its ServerURL is filled in.
+	Origin norman.Origin
+	// Ping is how often a subscriber hears something; default 5 s.
+	Ping time.Duration
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// Logger gets every request that changes something; default is to drop it.
+	Logger *slog.Logger
+}
+
+// Data is what there is.
+type Data struct {
+	State    *state.State
+	Settings *settings.Settings
+	// Versions are those that cluster documents may name.
+	Versions func() *versions.Data
+	// VersionStatus says where they are from; nil is the built-in data.
+	VersionStatus func() versions.Status
+	// OnVersions has a function called whenever the versions changed; nil calls none. It is called before any request is served.
+	OnVersions func(func())
+	// RKE1Versions are those that RKE1 clusters can have; nil has none.
+	RKE1Versions *rke1versions.Data
+	// Events are the changes of states; nil shows none.
+	Events *events.Log
+	// Audit records who does what; nil records nothing, and answers 503.
+	Audit *audit.Log
+	// Backups are of the server itself; nil answers 503.
+	Backups *backup.Keeper
+}
+
+// Identity is who calls.
+type Identity struct {
+	Auth *auth.Auth
+	// People changes users, roles and bindings, and Directories lets people of outside directories in; nil makes the one, and knows
+	// none of the others.
+	People      *people.People
+	Directories *desk.Desk
+}
+
+// Ways are the ways to hosts, to clusters and to the other servers.
+type Ways struct {
 	Registration *registration.Registration
+	// Agents serves registration, plan Secrets, tunnels, and what servers ask of each other; nil answers 404.
+	Agents http.Handler
+	// Hosts leads to the hosts; nil answers 503.
+	Hosts Hosts
+	// ClusterAPIs leads to the clusters' own APIs; nil reaches none.
+	ClusterAPIs ClusterAPIs
+	// KubeProxy serves /k8s/clusters/<cluster id>/… for whoever asks; nil answers 404.
+	KubeProxy Proxy
+	// TokenArrived waits until a token is in a cluster with an authorized endpoint; nil does not wait.
+	TokenArrived func(ctx context.Context, cluster records.ClusterKey, token string) error
+	// Servers is what all servers say of themselves.
+	Servers native.Servers
+	// Presence is which servers there are, and who is connected to which; nil knows of none.
+	Presence *presence.Presence
+	// Leader is the identity of the server that leads the others; nil knows none.
+	Leader func() string
+}
+
+// Hosts leads to hosts, by the subjects of their tunnels; see server/hosts.
+type Hosts interface {
+	// Ask sends GET path to the agent on a machine's host.
+	Ask(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
+	// Dial opens a connection there.
+	Dial(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
+}
+
+// ClusterAPIs leads to the clusters' own APIs; see server/downstream.
+type ClusterAPIs interface {
+	// Client is the way to a cluster with the rights of its administrator.
+	Client(key records.ClusterKey) (kubernetes.Interface, error)
+	// API is what is seen of a cluster.
+	API(key records.ClusterKey) observed.API
+	// CA is that of a cluster's API, in PEM and empty while it is not known.
+	CA(key records.ClusterKey) []byte
+}
+
+// Proxy is the way of people to the clusters' own APIs; see server/downstream/kubeproxy.
+type Proxy interface {
+	Serve(w http.ResponseWriter, r *http.Request, who auth.Identity)
+	// Ask sends a question to the API of a cluster with the rights of the caller there.
+	Ask(r *http.Request, who auth.Identity, cluster string, q kubeproxy.Question, use func(kubeproxy.Reply) error) error
+}
+
+// Work is what people ask for of the controllers.
+type Work struct {
 	// Clusters takes cluster documents in and removes clusters and machines.
 	Clusters *clusters.Applier
 	// DayTwo takes what people ask for on clusters that run, and Refresh asks a cluster for its snapshots; nil asks none.
-	DayTwo *daytwo.Asker
+	DayTwo  *daytwo.Asker
+	Refresh func(ctx context.Context, key records.ClusterKey) error
 	// PreviewOperation is what such an operation would do on the machines of its cluster, in its order.
 	PreviewOperation func(operations.Operation) ([]string, error)
-	Refresh          func(ctx context.Context, key records.ClusterKey) error
 	// Files opens the files of snapshots; nil answers 503.
 	Files *daytwo.Files
 	// Rehearsals takes what people ask for of snapshots on machines of fleets; nil refuses it.
@@ -95,59 +184,8 @@ type Options struct {
 	Fleets *fleets.Fleets
 	// Handover gives RKE1 clusters to the rke command line and takes them in.
 	Handover *handover.Desk
-	// Versions are those that cluster documents may name.
-	Versions func() *versions.Data
-	// VersionStatus says where they are from; nil is the built-in data.
-	VersionStatus func() versions.Status
-	// OnVersions has a function called whenever the versions changed; nil calls none. It is called before any request is served.
-	OnVersions func(func())
-	// KubeProxy serves /k8s/clusters/<cluster id>/… for whoever asks; nil answers 404.
-	KubeProxy interface {
-		Serve(w http.ResponseWriter, r *http.Request, who auth.Identity)
-	}
-	// AskCluster sends a question to the API of a cluster with the rights of whoever asks there; nil reaches none.
-	AskCluster func(r *http.Request, who auth.Identity, cluster string, q kubeproxy.Question, use func(kubeproxy.Reply) error) error
-	// ClusterCA is the CA of a cluster's API, in PEM and empty while it is not known; nil knows none.
-	ClusterCA func(records.ClusterKey) []byte
-	// TokenArrived waits until a token is in a cluster with an authorized endpoint; nil does not wait.
-	TokenArrived func(ctx context.Context, cluster records.ClusterKey, token string) error
-	// Events are the changes of states; nil shows none.
-	Events *events.Log
-	// Agents serves registration, plan Secrets, tunnels, and what servers ask of each other;
-	// Metrics what Prometheus reads. Nil answers 404.
-	Agents, Metrics http.Handler
-	// AskAgent sends GET path to the agent on a machine's host, by the subject of its tunnel; nil answers 503.
-	AskAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
-	// Client is the way to a cluster with the rights of its administrator, and ClusterAPI what is seen of it; nil reaches none.
-	Client     func(records.ClusterKey) (kubernetes.Interface, error)
-	ClusterAPI func(records.ClusterKey) observed.API
-	// Dial opens a connection on a machine's host, by the subject of its tunnel; nil answers 503.
-	Dial func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
-	// Servers is what all servers say of themselves.
-	Servers native.Servers
-	// Presence is which servers there are, and who is connected to which; nil knows of none.
-	Presence *presence.Presence
-	// Leader is the identity of the server that leads the others; nil knows none.
-	Leader func() string
-	// RKE begins operations on RKE1 clusters; nil refuses them. RKE1Versions are those that such clusters can have; nil has none.
-	RKE          *rke.Runner
-	RKE1Versions *rke1versions.Data
-	// People changes users, roles and bindings, and Directories lets people of outside directories in; nil makes the one, and knows
-	// none of the others.
-	People      *people.People
-	Directories *desk.Desk
-	// Audit records who does what; nil records nothing, and answers 503.
-	Audit *audit.Log
-	// Backups are of the server itself; nil answers 503.
-	Backups *backup.Keeper
-	// Origin finds the URL under which clients see the server. Its ServerURL is filled in.
-	Origin norman.Origin
-	// Ping is how often a subscriber hears something; default 5 s.
-	Ping time.Duration
-	// Now is the clock; default time.Now.
-	Now func() time.Time
-	// Logger gets every request that changes something; default is to drop it.
-	Logger *slog.Logger
+	// RKE begins operations on RKE1 clusters; nil refuses them.
+	RKE *rke.Runner
 }
 
 // API serves all routes.
@@ -161,8 +199,8 @@ type API struct {
 	stop      func() // ends what reports changes to the page
 }
 
-// New makes an API. It observes the state from now on; Close ends that.
-func New(o Options) (*API, error) {
+// fill fills in what has a default.
+func (o *Options) fill() {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -178,21 +216,32 @@ func New(o Options) (*API, error) {
 	if o.VersionStatus == nil {
 		o.VersionStatus = func() versions.Status { return versions.Status{Date: o.Versions().Date} }
 	}
-	// Made before the API that shows what it has.
 	if o.People == nil {
 		o.People = &people.People{State: o.State, Auth: o.Auth, Now: o.Now, Log: o.Logger}
 	}
+	if o.DayTwo == nil {
+		o.DayTwo = &daytwo.Asker{State: o.State, Now: o.Now}
+	}
+	if o.Upgrades == nil {
+		o.Upgrades = &upgrades.Upgrader{State: o.State, Clusters: o.Clusters, Versions: o.Versions, Restorable: o.DayTwo.Restorable, Now: o.Now}
+	}
+}
+
+// New makes an API. It observes the state from now on; Close ends that.
+func New(o Options) (*API, error) {
+	o.fill()
+	reach := o.reach()
 	persons := &access.API{State: o.State, Auth: o.Auth, Settings: o.Settings, People: o.People, Directories: o.Directories}
 	directories := &outside.API{Desk: o.Directories}
 	own, kept := &looks.API{State: o.State, Now: o.Now}, &secrets.API{State: o.State, Authenticate: o.Auth.Authenticate, CatchUp: o.State.Store.CatchUp}
-	within := &inside.API{State: o.State, Membership: &membership.Membership{State: o.State, Now: o.Now}, Client: o.Client, Drains: &inside.Drains{Log: o.Logger}}
-	a := &API{drains: within.Drains, requested: requested.New(o.Client, o.ClusterAPI, o.Now, o.Logger), feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
+	within := &inside.API{State: o.State, Membership: &membership.Membership{State: o.State, Now: o.Now}, Client: reach.client, Drains: &inside.Drains{Log: o.Logger}}
+	a := &API{drains: within.Drains, requested: requested.New(reach.client, reach.api, o.Now, o.Logger), feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
 	h := handlers{
-		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o), inCluster: &incluster.API{State: o.State, Ask: o.AskCluster},
+		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o), inCluster: &incluster.API{State: o.State, Ask: reach.question},
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply,
-			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(inside.Schemas(), projectsecrets.Schema()),
-			API: o.ClusterAPI, Draining: within.Drains.State, Requested: a.requested, Changes: a.feed, Now: o.Now,
+			ClusterByID: o.State.ClustersByID.First, ClusterCA: reach.ca, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(inside.Schemas(), projectsecrets.Schema()),
+			API: reach.api, Draining: within.Drains.State, Requested: a.requested, Changes: a.feed, Now: o.Now,
 			Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), management.SystemImages(o.RKE1Versions), kept.Kind()}, own.Kinds()),
 		}),
 		v1: steve.New(steve.Options{
@@ -202,17 +251,11 @@ func New(o Options) (*API, error) {
 		servers: &o.Servers,
 		own: &native.API{
 			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
-			AskAgent: o.AskAgent, DialOnHost: o.Dial, Presence: o.Presence, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
+			AskAgent: reach.ask, DialOnHost: reach.dial, Presence: o.Presence, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
 		},
-	}
-	if o.DayTwo == nil {
-		o.DayTwo = &daytwo.Asker{State: o.State, Now: o.Now}
 	}
 	h.own.DayTwo, h.own.RefreshSnapshots, h.own.PreviewOperation, h.own.Rehearsals = o.DayTwo, o.Refresh, o.PreviewOperation, o.Rehearsals
 	h.fleet = native.FleetAPI{API: h.own, Fleets: o.Fleets}
-	if o.Upgrades == nil {
-		o.Upgrades = &upgrades.Upgrader{State: o.State, Clusters: o.Clusters, Versions: o.Versions, Restorable: o.DayTwo.Restorable, Now: o.Now}
-	}
 	h.upgrades = native.UpgradeAPI{API: h.own, Upgrader: o.Upgrades}
 	h.removeBackup = management.RemoveETCDBackup(h.v3, o.State, o.RKE)
 	h.desk = native.HandoverAPI{API: h.own, Desk: o.Handover}
@@ -242,6 +285,29 @@ func New(o Options) (*API, error) {
 	h.v1.Learn(a.rows)
 	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger, Audit: o.Audit, CatchUp: o.State.Store.CatchUp, Refuse: h.page.kept.Refuse}, a.rows)
 	return a, nil
+}
+
+// reach is the ways to hosts and clusters as the rooms take them: what there is no way to is nil.
+type reach struct {
+	client   func(records.ClusterKey) (kubernetes.Interface, error)
+	api      func(records.ClusterKey) observed.API
+	ca       func(records.ClusterKey) []byte
+	ask      func(context.Context, records.Subject, string) (*http.Response, error)
+	dial     func(context.Context, records.Subject, tunnel.Target) (net.Conn, error)
+	question func(*http.Request, auth.Identity, string, kubeproxy.Question, func(kubeproxy.Reply) error) error
+}
+
+func (o Options) reach() (r reach) {
+	if o.ClusterAPIs != nil {
+		r.client, r.api, r.ca = o.ClusterAPIs.Client, o.ClusterAPIs.API, o.ClusterAPIs.CA
+	}
+	if o.Hosts != nil {
+		r.ask, r.dial = o.Hosts.Ask, o.Hosts.Dial
+	}
+	if o.KubeProxy != nil {
+		r.question = o.KubeProxy.Ask
+	}
+	return r
 }
 
 // Discovery is what Kubernetes clients find of the API; the agents' handler serves it.

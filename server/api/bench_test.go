@@ -33,12 +33,12 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/daytwo"
 	outsidedesk "github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
-	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts/presence"
@@ -250,29 +250,19 @@ func (b *bench) wire(o benchOptions) {
 		State: b.st, Self: records.Replica{ID: "bench", URL: "https://bench:8443", Version: "v0.1.0", Started: start, Identity: "bench-1"}, Logger: log, Now: b.now,
 		Agent: func(subject string) string { return b.releases[subject] },
 	})
-	options := Options{
-		State: b.st, Auth: b.auth, Settings: b.set, Versions: b.known.Load, OnVersions: func(f func()) { b.versionsChanged = f }, Now: b.now, Logger: log, Ping: o.ping, PreviewOperation: control.PreviewOperation,
-		Registration: register, Clusters: applier, Handover: desk, RKE1Versions: desk.Versions,
-		Fleets: &fleets.Fleets{State: b.st, Preview: control.PreviewFleet, Now: b.now},
-		Client: func(key records.ClusterKey) (kubernetes.Interface, error) {
-			if b.client == nil {
-				return nil, &downstream.UnavailableError{Cause: "no tunnel is open"}
-			}
-			return b.client(key)
-		},
-		ClusterAPI: func(key records.ClusterKey) observed.API {
-			if b.clusterAPI == nil {
-				return observed.API{}
-			}
-			return b.clusterAPI(key)
-		},
-		Presence: b.presence, Leader: func() string { return b.leader }, Agents: agents, Metrics: room, Events: b.events, Audit: b.audit,
+	options := Options{Now: b.now, Logger: log, Ping: o.ping, Metrics: room}
+	options.Data = Data{
+		State: b.st, Settings: b.set, Versions: b.known.Load, OnVersions: func(f func()) { b.versionsChanged = f }, RKE1Versions: desk.Versions, Events: b.events, Audit: b.audit,
 		VersionStatus: func() versions.Status {
 			if b.versionStatus == (versions.Status{}) {
 				return versions.Status{Date: known.Date}
 			}
 			return b.versionStatus
 		},
+	}
+	options.Auth = b.auth
+	options.Ways = Ways{
+		Registration: register, Agents: agents, Hosts: onHosts{b}, ClusterAPIs: inClusters{b}, Presence: b.presence, Leader: func() string { return b.leader },
 		Servers: native.Servers{
 			State:   b.st,
 			Workers: func(context.Context) []relay.Said[[]reconcile.Status] { return b.workers },
@@ -283,18 +273,9 @@ func (b *bench) wire(o benchOptions) {
 				return b.tunnels(ctx)
 			},
 		},
-		AskAgent: func(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
-			if b.askAgent == nil {
-				return nil, errors.New("no host is there")
-			}
-			return b.askAgent(ctx, subject, path)
-		},
-		Dial: func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error) {
-			if b.dial == nil {
-				return nil, errors.New("no host is there")
-			}
-			return b.dial(ctx, subject, to)
-		},
+	}
+	options.Work = Work{
+		Clusters: applier, Handover: desk, PreviewOperation: control.PreviewOperation, Fleets: &fleets.Fleets{State: b.st, Preview: control.PreviewFleet, Now: b.now},
 	}
 	options.People = &people.People{State: b.st, Auth: b.auth, Now: b.now, Log: log}
 	if options.Directories, err = outsidedesk.New(outsidedesk.Options{
@@ -327,11 +308,10 @@ func (b *bench) wire(o benchOptions) {
 			}
 			return "of-the-account", nil
 		}}
-	options.KubeProxy, options.AskCluster = ways, ways.Ask
+	options.KubeProxy = ways
 	if o.proxy != nil {
-		options.KubeProxy = proxyFunc(o.proxy)
+		options.KubeProxy = standIn{ways, o.proxy}
 	}
-	options.ClusterCA = func(key records.ClusterKey) []byte { return []byte(b.clusterCA[key]) }
 	options.TokenArrived = func(_ context.Context, key records.ClusterKey, token string) error {
 		b.awaited = append(b.awaited, string(key)+" "+token)
 		return b.lost
@@ -342,6 +322,41 @@ func (b *bench) wire(o benchOptions) {
 	b.t.Cleanup(b.api.Close)
 	b.handler = b.api.Handler()
 }
+
+// onHosts leads to hosts as the bench has it, and inClusters to clusters' APIs.
+type onHosts struct{ b *bench }
+
+func (h onHosts) Ask(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
+	if h.b.askAgent == nil {
+		return nil, errors.New("no host is there")
+	}
+	return h.b.askAgent(ctx, subject, path)
+}
+
+func (h onHosts) Dial(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error) {
+	if h.b.dial == nil {
+		return nil, errors.New("no host is there")
+	}
+	return h.b.dial(ctx, subject, to)
+}
+
+type inClusters struct{ b *bench }
+
+func (c inClusters) Client(key records.ClusterKey) (kubernetes.Interface, error) {
+	if c.b.client == nil {
+		return nil, &downstream.UnavailableError{Cause: "no tunnel is open"}
+	}
+	return c.b.client(key)
+}
+
+func (c inClusters) API(key records.ClusterKey) observed.API {
+	if c.b.clusterAPI == nil {
+		return observed.API{}
+	}
+	return c.b.clusterAPI(key)
+}
+
+func (c inClusters) CA(key records.ClusterKey) []byte { return []byte(c.b.clusterCA[key]) }
 
 // desk gives clusters away whose own APIs cannot be asked, and on whose hosts nothing would change.
 func (b *bench) desk(applier *clusters.Applier) *handover.Desk {
@@ -368,10 +383,13 @@ func (b *bench) desk(applier *clusters.Applier) *handover.Desk {
 // room stands for what is behind a route; its answer shows that it was reached.
 var room = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 
-// proxyFunc stands for the clusters' own APIs.
-type proxyFunc http.HandlerFunc
+// standIn answers in place of the clusters' own APIs.
+type standIn struct {
+	Proxy
+	serve http.HandlerFunc
+}
 
-func (f proxyFunc) Serve(w http.ResponseWriter, r *http.Request, _ auth.Identity) { f(w, r) }
+func (s standIn) Serve(w http.ResponseWriter, r *http.Request, _ auth.Identity) { s.serve(w, r) }
 
 func (b *bench) token(userID string, t records.Token) string {
 	b.t.Helper()

@@ -36,7 +36,7 @@ type page struct {
 func (o Options) page(logins *login.API) (p page, stop func(), err error) {
 	source := &facts.Source{
 		State: o.State, Settings: o.Settings, Registration: o.Registration, DayTwo: o.DayTwo, Events: o.Events, Audit: o.Audit,
-		Versions: o.Versions, VersionStatus: o.VersionStatus, OnVersions: o.OnVersions, API: o.ClusterAPI, Presence: o.Presence, Leader: o.Leader, Used: o.Auth.Uses.Last, Now: o.Now,
+		Versions: o.Versions, VersionStatus: o.VersionStatus, OnVersions: o.OnVersions, API: o.reach().api, Presence: o.Presence, Leader: o.Leader, Used: o.Auth.Uses.Last, Now: o.Now,
 	}
 	changes := &live.Hub{}
 	shown := ui.Options{

@@ -98,7 +98,7 @@ func TestSaysThatItWasAway(t *testing.T) {
 
 // TestLogStaysOnPage: what was read of a host stays when the host goes away.
 func TestLogStaysOnPage(t *testing.T) {
-	s, b := serve(t, func(o *api.Options) { o.AskAgent = nil }), open(t)
+	s, b := serve(t, func(o *api.Options) { o.Hosts = nil }), open(t)
 	s.user("admin", true)
 	s.fill()
 	connection := records.Connection{Subject: "fleet-default/custom-00000001", Replica: "r1", Since: time.Now()}

@@ -22,14 +22,17 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/directories/desk"
-	"github.com/drover-project/drover/server/controllers/events"
+	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/hosts/relay"
@@ -120,16 +123,33 @@ func (s *served) options(quiet *slog.Logger) api.Options {
 	outside, err := desk.New(desk.Options{State: s.st, Auth: s.auth, People: persons, Settings: s.set, Secret: "a secret of all servers", Outgoing: new(outgoing.Outgoing), Now: now, Logger: quiet})
 	must(s.t, err)
 	return api.Options{
-		State: s.st, Auth: s.auth, Settings: s.set, Versions: data, Registration: register, Logger: quiet,
-		Clusters: &clusters.Applier{State: s.st, Versions: data, Preview: control.Preview, Now: now}, PreviewOperation: control.PreviewOperation,
-		Fleets: &fleets.Fleets{State: s.st, Preview: control.PreviewFleet, Now: now}, People: persons, Directories: outside,
-		Rehearsals: &rehearsals.Asker{State: s.st, Snapshots: &daytwo.Asker{State: s.st, Now: now}, Watching: watching, Now: now, Logger: quiet,
-			InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" }, Server: func() (url, ca string) { return "https://drover.example", "" }},
-		KubeProxy: cluster{}, AskAgent: askHost, Servers: native.Servers{State: s.st, OpenTunnels: s.tunnels}, ClusterAPI: s.clusterSeen,
-		Presence: presence.New(presence.Options{
-			State: s.st, Self: records.Replica{ID: "this", URL: "https://drover-1.example:8443", Version: "v0.1.0", Started: now().Add(-time.Hour)}, Logger: quiet, Now: now,
-		}),
+		Data:     api.Data{State: s.st, Settings: s.set, Versions: data},
+		Identity: api.Identity{Auth: s.auth, People: persons, Directories: outside},
+		Ways: api.Ways{
+			Registration: register, KubeProxy: cluster{}, Hosts: pier{}, ClusterAPIs: seen{s}, Servers: native.Servers{State: s.st, OpenTunnels: s.tunnels},
+			Presence: presence.New(presence.Options{
+				State: s.st, Self: records.Replica{ID: "this", URL: "https://drover-1.example:8443", Version: "v0.1.0", Started: now().Add(-time.Hour)}, Logger: quiet, Now: now,
+			}),
+		},
+		Work: api.Work{
+			Clusters: &clusters.Applier{State: s.st, Versions: data, Preview: control.Preview, Now: now}, PreviewOperation: control.PreviewOperation,
+			Fleets: &fleets.Fleets{State: s.st, Preview: control.PreviewFleet, Now: now},
+			Rehearsals: &rehearsals.Asker{State: s.st, Snapshots: &daytwo.Asker{State: s.st, Now: now}, Watching: watching, Now: now, Logger: quiet,
+				InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" }, Server: func() (url, ca string) { return "https://drover.example", "" }},
+		},
+		Logger: quiet,
 	}
+}
+
+// seen is what is seen of clusters whose own APIs take no request.
+type seen struct{ s *served }
+
+func (c seen) API(key records.ClusterKey) observed.API { return c.s.clusterSeen(key) }
+
+func (seen) CA(records.ClusterKey) []byte { return nil }
+
+func (seen) Client(records.ClusterKey) (kubernetes.Interface, error) {
+	return nil, errors.New("no tunnel is open")
 }
 
 // clusterSeen is what the server sees of the API of a cluster: all is well there.
@@ -156,8 +176,15 @@ func (s *served) tunnels(context.Context) []relay.Held {
 	return []relay.Held{held, {Server: "https://drover-2.example:8443", Fault: "dial tcp 192.0.2.2:8443: connection refused"}}
 }
 
-// askHost stands for the agents on hosts: they say what runs there, and pour their logs until nobody reads them.
-func askHost(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
+// pier stands for the agents on hosts.
+type pier struct{}
+
+func (pier) Dial(context.Context, records.Subject, tunnel.Target) (net.Conn, error) {
+	return nil, errors.New("no host is there")
+}
+
+// Ask is answered with what runs there, and with logs until the caller is gone.
+func (pier) Ask(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
 	answer := func(kind string, body io.ReadCloser) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: body}, nil
 	}
@@ -199,6 +226,11 @@ func pour(ctx context.Context, line func(i int) string) io.ReadCloser {
 
 // cluster stands for the APIs of all clusters.
 type cluster struct{}
+
+// Ask reaches no cluster.
+func (cluster) Ask(*http.Request, auth.Identity, string, kubeproxy.Question, func(kubeproxy.Reply) error) error {
+	return errors.New("no tunnel is open")
+}
 
 // Serve answers what kubectl asks.
 func (cluster) Serve(w http.ResponseWriter, r *http.Request, _ auth.Identity) {
