@@ -11,10 +11,10 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/drover-project/drover/server/clusteragents/manifest"
+	"github.com/drover-project/drover/server/expiry"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/settings"
@@ -46,22 +46,17 @@ type Options struct {
 type Agents struct {
 	Options
 	stop []func()
-
-	mu   sync.Mutex
-	open map[string]map[*visit]struct{} // tunnels by the key of their cluster
+	open expiry.Streams // tunnels, by the key of their cluster
 }
-
-// visit is one open tunnel.
-type visit struct{ end context.CancelCauseFunc }
 
 var errRemoved = errors.New("the cluster of this agent was removed, or is to get another agent")
 
 // New makes Agents. The tunnels of clusters that are removed are ended from now on, until Close.
 func New(o Options) *Agents {
-	a := &Agents{Options: o, open: map[string]map[*visit]struct{}{}}
+	a := &Agents{Options: o}
 	a.stop = append(a.stop, o.State.ClusterAgents.Observe(func(e store.Event[records.ClusterAgent]) {
 		if e.Type == store.Deleted {
-			a.dismiss(e.Key)
+			a.open.End(e.Key)
 		}
 	}))
 	return a
@@ -78,37 +73,8 @@ func (a *Agents) Close() {
 func (a *Agents) serve(w http.ResponseWriter, r *http.Request, cluster records.Cluster, peer tunnel.Peer) {
 	ctx, end := context.WithCancelCause(r.Context())
 	defer end(nil)
-	v := &visit{end}
-	a.enter(cluster.Key(), v)
-	defer a.leave(cluster.Key(), v)
+	defer a.open.Add(cluster.Key(), 0, nil, func() { end(errRemoved) })()
 	a.Accept(ctx, w, r, peer)
-}
-
-func (a *Agents) enter(key string, v *visit) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.open[key] == nil {
-		a.open[key] = map[*visit]struct{}{}
-	}
-	a.open[key][v] = struct{}{}
-}
-
-func (a *Agents) leave(key string, v *visit) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.open[key], v)
-	if len(a.open[key]) == 0 {
-		delete(a.open, key)
-	}
-}
-
-// dismiss ends the tunnels of a cluster.
-func (a *Agents) dismiss(key string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for v := range a.open[key] {
-		v.end(errRemoved)
-	}
 }
 
 // Manifest is what a cluster's agent is made of, by a registration token. Namespace is the cluster's ID where the server

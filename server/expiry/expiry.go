@@ -23,10 +23,13 @@ type stream struct {
 	timer *time.Timer
 }
 
-// Add calls end once, as soon as valid is false after a Check of the owner, or life is over;
-// zero is for ever. It may call end before it returns. Neither valid nor end may block. end
+// Add calls end once: as soon as valid is false after a Check of the owner, at End, or when life is over;
+// zero is for ever, and a nil valid is always true. It may call end before it returns. Neither valid nor end may block. end
 // is not called after remove has returned, but for a call that is under way.
 func (s *Streams) Add(owner string, life time.Duration, valid func() bool, end func()) (remove func()) {
+	if valid == nil {
+		valid = func() bool { return true }
+	}
 	one := &stream{owner: owner, valid: valid, end: end}
 	s.mu.Lock()
 	if s.byOwner == nil {
@@ -50,6 +53,16 @@ func (s *Streams) Check(owner string) {
 	all := slices.Clone(s.byOwner[owner])
 	s.mu.Unlock()
 	s.check(all)
+}
+
+// End ends the streams of an owner.
+func (s *Streams) End(owner string) {
+	s.mu.Lock()
+	all := slices.Clone(s.byOwner[owner])
+	s.mu.Unlock()
+	for _, one := range all {
+		s.over(one)
+	}
 }
 
 // CheckAll is Check for all owners.

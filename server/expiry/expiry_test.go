@@ -1,6 +1,7 @@
 package expiry
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -59,4 +60,21 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 			t.Errorf("%d owners are left", len(s.byOwner))
 		}
 	})
+}
+
+// TestEnd: all streams of an owner end, once, and no other's.
+func TestEnd(t *testing.T) {
+	var s Streams
+	ended := map[string]int{}
+	for _, name := range []string{"a/1", "a/2", "b/1"} {
+		s.Add(name[:1], 0, nil, func() { ended[name]++ })
+	}
+	gone := s.Add("a", 0, nil, func() { ended["gone"]++ })
+	gone()
+	s.End("a")
+	s.End("a")
+	s.Check("b")
+	if want := (map[string]int{"a/1": 1, "a/2": 1}); !maps.Equal(ended, want) {
+		t.Errorf("ended %v, want %v", ended, want)
+	}
 }

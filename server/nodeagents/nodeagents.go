@@ -12,9 +12,9 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
+	"github.com/drover-project/drover/server/expiry"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
@@ -56,22 +56,17 @@ type Options struct {
 type Agents struct {
 	Options
 	stop func()
-
-	mu   sync.Mutex
-	open map[string]map[*visit]struct{} // tunnels by the key of their machine
+	open expiry.Streams // tunnels, by the key of their machine
 }
-
-// visit is one open tunnel.
-type visit struct{ end context.CancelCauseFunc }
 
 var errRemoved = errors.New("the machine of this host was removed")
 
 // New makes Agents. The tunnels of machines that are removed are ended from now on, until Close.
 func New(o Options) *Agents {
-	a := &Agents{Options: o, open: map[string]map[*visit]struct{}{}}
+	a := &Agents{Options: o}
 	a.stop = o.State.Machines.Observe(func(e store.Event[records.Machine]) {
 		if e.Type == store.Deleted {
-			a.dismiss(e.Key)
+			a.open.End(e.Key)
 		}
 	})
 	return a
@@ -101,41 +96,12 @@ func (a *Agents) connect(w http.ResponseWriter, r *http.Request, register bool) 
 	}
 	ctx, end := context.WithCancelCause(r.Context())
 	defer end(nil)
-	v := &visit{end}
-	a.enter(m.Key(), v)
-	defer a.leave(m.Key(), v)
+	defer a.open.Add(m.Key(), 0, nil, func() { end(errRemoved) })()
 	if d, ok := a.State.Machines.Get(m.Key()); !ok || !d.Value.Deleting.IsZero() && !a.cleaned(d.Value) {
 		a.refuse(w, r, gone(m.NodeName)) // it was removed since it was let in
 		return
 	}
 	a.Accept(ctx, w, r, tunnel.Peer{Subject: string(m.Subject()), Kind: hosts.NodeAgent})
-}
-
-func (a *Agents) enter(key string, v *visit) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.open[key] == nil {
-		a.open[key] = map[*visit]struct{}{}
-	}
-	a.open[key][v] = struct{}{}
-}
-
-func (a *Agents) leave(key string, v *visit) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.open[key], v)
-	if len(a.open[key]) == 0 {
-		delete(a.open, key)
-	}
-}
-
-// dismiss ends the tunnels of a machine.
-func (a *Agents) dismiss(key string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for v := range a.open[key] {
-		v.end(errRemoved)
-	}
 }
 
 // refuse answers as agents know it: a status and plain text.
