@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rehearsals"
+	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rehearsals"
+	"github.com/drover-project/drover/server/controllers/rehearsals"
 )
 
 // AskedRehearsals is the body of POST /v1-drover/clusters/{namespace}/{name}/rehearsals/set; an empty Every ends the schedule.

@@ -43,7 +43,7 @@ import (
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
-	"github.com/drover-project/drover/server/rehearsals"
+	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"

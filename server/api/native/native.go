@@ -32,7 +32,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
-	"github.com/drover-project/drover/server/rehearsals"
+	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rehearsals"
+	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
 	"github.com/drover-project/drover/server/views"

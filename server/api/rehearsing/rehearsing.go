@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rehearsals"
+	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/views"
 )

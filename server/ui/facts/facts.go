@@ -17,8 +17,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
-	"github.com/drover-project/drover/server/rehearsals"
-	"github.com/drover-project/drover/server/rehearsals/schedule"
+	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -130,7 +129,7 @@ func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machi
 // rehearsals are those of the snapshots of a cluster. Why one that is due does not begin is what was noted of that.
 func (s *Source) rehearsals(key string) views.Rehearsals {
 	kept, _ := s.State.Rehearsals.Get(key)
-	standing := rehearsals.Standing{Rehearsals: kept.Value, Next: schedule.Due(kept.Value, s.Now())}
+	standing := rehearsals.Standing{Rehearsals: kept.Value, Next: rehearsals.Due(kept.Value, s.Now())}
 	if held := kept.Value.Held; held != nil {
 		standing.Waits = held.Why
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rehearsals/schedule"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -67,11 +66,11 @@ func (a *Asker) attend(ctx context.Context, c records.Cluster, all []operations.
 			continue
 		}
 		var err error
-		if kept, err = a.keep(ctx, key, func(kept records.Rehearsals) (records.Rehearsals, bool) { return schedule.Ended(kept, end(o), a.Now()) }); err != nil {
+		if kept, err = a.keep(ctx, key, func(kept records.Rehearsals) (records.Rehearsals, bool) { return ended(kept, end(o), a.Now()) }); err != nil {
 			return err
 		}
 	}
-	decided := schedule.Decide(a.situation(c, kept, all))
+	decided := decide(a.situation(c, kept, all))
 	if decided.Snapshot == "" {
 		if !decided.Held {
 			return nil
@@ -94,7 +93,7 @@ func (a *Asker) attend(ctx context.Context, c records.Cluster, all []operations.
 // hold keeps why a rehearsal that is due has not begun.
 func (a *Asker) hold(ctx context.Context, key records.ClusterKey, why string) error {
 	_, err := a.keep(ctx, key, func(kept records.Rehearsals) (records.Rehearsals, bool) {
-		return schedule.Held(kept, why, a.Now().UTC())
+		return held(kept, why, a.Now().UTC())
 	})
 	return err
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rehearsals/schedule"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -38,7 +37,7 @@ func (a *Asker) SetPlan(ctx context.Context, key records.ClusterKey, plan Plan) 
 		if err := cmp.Or(a.able(d.Value), a.known(plan.Fleet)); err != nil {
 			return err
 		}
-		if err := schedule.Check(plan.Every); err != nil {
+		if err := checkEvery(plan.Every); err != nil {
 			return &InvalidError{Reason: err.Error()}
 		}
 	}
@@ -94,14 +93,14 @@ type Standing struct {
 func (a *Asker) Standing(c records.Cluster) Standing {
 	kept, _ := a.State.Rehearsals.Get(c.Key())
 	s := a.situation(c, kept.Value, of(c, a.underFleets()))
-	d := schedule.Decide(s)
+	d := decide(s)
 	return Standing{Rehearsals: kept.Value, Next: d.Due, Waits: d.Why, Running: s.Running}
 }
 
 // situation is all of which the next rehearsal of a cluster is decided; all are its rehearsals. Without a schedule that is nearly nothing.
-func (a *Asker) situation(c records.Cluster, kept records.Rehearsals, all []operations.Operation) schedule.Situation {
+func (a *Asker) situation(c records.Cluster, kept records.Rehearsals, all []operations.Operation) situation {
 	key := records.ClusterKey(c.Key())
-	s := schedule.Situation{Now: a.Now(), Kept: kept, Cluster: c.Name}
+	s := situation{Now: a.Now(), Kept: kept, Cluster: c.Name}
 	for _, one := range all {
 		if !one.State.Ended() {
 			s.Running = one.ID
@@ -121,7 +120,7 @@ func (a *Asker) situation(c records.Cluster, kept records.Rehearsals, all []oper
 	}
 	s.Snapshots = a.candidates(c)
 	for _, d := range a.State.MachinesByCluster.Find(fleet) {
-		one := schedule.Candidate{Name: d.Value.Name}
+		one := candidate{Name: d.Value.Name}
 		if err := a.suits(d.Value, kept.Fleet); err != nil {
 			one.Why = err.Error()
 		} else if state := d.Value.Status.State; state != records.Active && state != records.WaitingForPlan {
@@ -133,14 +132,14 @@ func (a *Asker) situation(c records.Cluster, kept records.Rehearsals, all []oper
 }
 
 // candidates are the snapshots of a cluster by their names, of which a copy that can be had suffices.
-func (a *Asker) candidates(c records.Cluster) []schedule.Candidate {
-	var all []schedule.Candidate
+func (a *Asker) candidates(c records.Cluster) []candidate {
+	var all []candidate
 	for _, d := range daytwo.Known(a.State, c, false) {
 		s := d.Value
 		if s.Fault != "" {
 			continue
 		}
-		one := schedule.Candidate{Name: s.Name(), Taken: s.Created}
+		one := candidate{Name: s.Name(), Taken: s.Created}
 		if ok, why := a.Snapshots.Restorable(s); !ok {
 			one.Why = why
 		} else if s.Machine == records.SnapshotInS3 {
@@ -148,7 +147,7 @@ func (a *Asker) candidates(c records.Cluster) []schedule.Candidate {
 		} else if a.Files != nil {
 			one.Why = a.Files.Away(s)
 		}
-		if i := slices.IndexFunc(all, func(o schedule.Candidate) bool { return o.Name == one.Name }); i < 0 {
+		if i := slices.IndexFunc(all, func(o candidate) bool { return o.Name == one.Name }); i < 0 {
 			all = append(all, one)
 		} else if one.Why == "" {
 			all[i] = one

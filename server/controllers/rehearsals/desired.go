@@ -1,6 +1,6 @@
-// Package schedule decides when a snapshot of a cluster is rehearsed by itself, which one, and on which machine. It is a function of
-// what is known, without clock, store and network; package rehearsals does it.
-package schedule
+// When a snapshot of a cluster is rehearsed by itself, which one, and on which machine: a function of what is known.
+
+package rehearsals
 
 import (
 	"fmt"
@@ -12,24 +12,24 @@ import (
 
 // Bounds of the time from one rehearsal to the next.
 const (
-	Least = time.Minute
-	Most  = 366 * 24 * time.Hour
+	leastEvery = time.Minute
+	mostEvery  = 366 * 24 * time.Hour
 )
 
 // patience is how long a rehearsal that is due waits for other operations before people hear of it, and how often they hear of
 // another reason.
 const patience = time.Hour
 
-// Check says what is wrong with the time from one rehearsal to the next.
-func Check(every time.Duration) error {
-	if every < Least || every > Most {
-		return fmt.Errorf("a rehearsal every %s is not possible: it is between %s and %s", every, Least, Most)
+// checkEvery says what is wrong with the time from one rehearsal to the next.
+func checkEvery(every time.Duration) error {
+	if every < leastEvery || every > mostEvery {
+		return fmt.Errorf("a rehearsal every %s is not possible: it is between %s and %s", every, leastEvery, mostEvery)
 	}
 	return nil
 }
 
-// Candidate is a snapshot or a machine that a rehearsal could take.
-type Candidate struct {
+// candidate is a snapshot or a machine that a rehearsal could take.
+type candidate struct {
 	Name string
 	// Taken is when a snapshot was taken; zero of a machine.
 	Taken time.Time
@@ -37,8 +37,8 @@ type Candidate struct {
 	Why string
 }
 
-// Situation is what a decision is made of.
-type Situation struct {
+// situation is what a decision is made of.
+type situation struct {
 	Now  time.Time
 	Kept records.Rehearsals
 	// Cluster is the name of the cluster.
@@ -49,11 +49,11 @@ type Situation struct {
 	// Fault is why nothing of the cluster can be rehearsed on the fleet; empty when something may.
 	Fault string
 	// Snapshots are those of the cluster, Machines those of the fleet, in the order in which they are taken.
-	Snapshots, Machines []Candidate
+	Snapshots, Machines []candidate
 }
 
-// Decision is what is to be done. The zero value is nothing, as there is no schedule.
-type Decision struct {
+// decision is what is to be done. The zero value is nothing, as there is no schedule.
+type decision struct {
 	// Due is when the next rehearsal is due; zero for none. It may be over.
 	Due time.Time
 	// Snapshot is the name of the one to rehearse now, and Machine where; empty while none begins.
@@ -74,9 +74,9 @@ func Due(kept records.Rehearsals, now time.Time) time.Time {
 	return kept.Last.At.Add(kept.Every)
 }
 
-// Decide decides what is to be done for a cluster now.
-func Decide(s Situation) Decision {
-	d := Decision{Due: Due(s.Kept, s.Now)}
+// decide decides what is to be done for a cluster now.
+func decide(s situation) decision {
+	d := decision{Due: Due(s.Kept, s.Now)}
 	if d.Due.IsZero() || d.Due.After(s.Now) || s.Running != "" {
 		return d
 	}
@@ -97,9 +97,9 @@ func Decide(s Situation) Decision {
 }
 
 // newest is the newest snapshot that can be had.
-func newest(s Situation) (name, why string) {
+func newest(s situation) (name, why string) {
 	all := slices.Clone(s.Snapshots)
-	slices.SortStableFunc(all, func(a, b Candidate) int { return b.Taken.Compare(a.Taken) })
+	slices.SortStableFunc(all, func(a, b candidate) int { return b.Taken.Compare(a.Taken) })
 	for _, one := range all {
 		if one.Why == "" {
 			return one.Name, ""
@@ -112,7 +112,7 @@ func newest(s Situation) (name, why string) {
 }
 
 // free is the first machine that is free.
-func free(s Situation) (name, why string) {
+func free(s situation) (name, why string) {
 	for _, one := range s.Machines {
 		if one.Why == "" {
 			return one.Name, ""
@@ -124,8 +124,8 @@ func free(s Situation) (name, why string) {
 	return "", fmt.Sprintf("no machine of fleet %s can rehearse now: %s", s.Kept.Fleet, s.Machines[0].Why)
 }
 
-// Ended is what is kept once a rehearsal has ended, and whether that is another one than the last, which ended before.
-func Ended(kept records.Rehearsals, end records.RehearsalEnd, now time.Time) (next records.Rehearsals, news bool) {
+// ended is what is kept once a rehearsal has ended, and whether that is another one than the last, which ended before.
+func ended(kept records.Rehearsals, end records.RehearsalEnd, now time.Time) (next records.Rehearsals, news bool) {
 	last := kept.Last
 	if last != nil && last.At.After(now) { // of a clock that was ahead
 		last = nil
@@ -140,9 +140,9 @@ func Ended(kept records.Rehearsals, end records.RehearsalEnd, now time.Time) (ne
 	return kept, true
 }
 
-// Held is what is kept of a reason why a rehearsal has not begun, and whether that is news: each reason is noted once, and another
+// held is what is kept of a reason why a rehearsal has not begun, and whether that is news: each reason is noted once, and another
 // one not before the one before has stood for a while.
-func Held(kept records.Rehearsals, why string, now time.Time) (next records.Rehearsals, news bool) {
+func held(kept records.Rehearsals, why string, now time.Time) (next records.Rehearsals, news bool) {
 	if h := kept.Held; h != nil && (h.Why == why || now.Before(h.At.Add(patience))) {
 		return kept, false
 	}
