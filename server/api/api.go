@@ -263,7 +263,7 @@ func New(o Options) (*API, error) {
 	h.rehearsing = &rehearsing.API{State: o.State, Asker: o.Rehearsals, Logger: o.Logger}
 	h.rescue = native.BackupAPI{API: h.own, Keeper: o.Backups}
 	h.kube = *kube.New(kube.Options{
-		State: o.State, Settings: o.Settings, Clusters: o.Clusters, People: persons.People, Versions: o.Versions, MachineCounts: o.machineCounts, MachineCount: o.machineCount, Changes: a.feed, Now: o.Now,
+		State: o.State, Settings: o.Settings, Clusters: o.Clusters, People: persons.People, Versions: o.Versions, MachineCounts: o.machineCounts, MachineCount: o.machineCount, Secrets: kept.Listed(), Changes: a.feed, Now: o.Now,
 	})
 	h.trail = &auditing.API{Log: o.Audit, Now: o.Now}
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First, Directories: o.Directories, PageAddress: ui.Local}

@@ -6,10 +6,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/quotas"
@@ -437,5 +440,96 @@ func TestCloudCredentials(t *testing.T) {
 	b.as(ann, "DELETE", self, "")
 	if n := len(b.st.Objects.ListIn(objects.Secret + "/")); n != 0 {
 		t.Errorf("%d are left", n)
+	}
+}
+
+// TestSecretsAreWatched: a person's informer sees the Secrets that they may read come, change and go, and of others nothing, by both paths;
+// it ends with its token. What is gone has its name, and no values.
+func TestSecretsAreWatched(t *testing.T) {
+	for _, at := range []string{"", "/k8s/clusters/local"} {
+		t.Run("at "+at, func(t *testing.T) {
+			b := newBench(t)
+			_, ann := b.person("ann", "user")
+			_, bob := b.person("zoe", "user")
+			config := b.kubeServer(t, at)
+			config.BearerToken = ann
+			client, err := kubernetes.NewForConfig(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of := client.CoreV1().Secrets("fleet-default")
+			made := func(name, key, value string) *corev1.Secret {
+				return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pier": key}}, StringData: map[string]string{key: value}}
+			}
+			quay, err := of.Create(t.Context(), made("quay", "tide", "hunter-tide"), metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := of.List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(list.Items) != 1 || string(list.Items[0].Data["tide"]) != "hunter-tide" {
+				t.Fatal(list, err)
+			}
+			w, err := of.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Stop()
+			selected, err := of.Watch(t.Context(), metav1.ListOptions{LabelSelector: "pier=ebb", FieldSelector: "type=Opaque"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer selected.Stop()
+			next := func(w watch.Interface, want string) *corev1.Secret {
+				t.Helper()
+				select {
+				case e, ok := <-w.ResultChan():
+					s, is := e.Object.(*corev1.Secret)
+					if !ok || !is || string(e.Type)+" "+s.Namespace+"/"+s.Name != want {
+						t.Fatalf("%v %T %+v, want %s", e.Type, e.Object, e.Object, want)
+					}
+					return s
+				case <-time.After(time.Minute):
+					t.Fatalf("nothing came, want %s", want)
+				}
+				return nil
+			}
+			if r := b.request("POST", at+fleetSecrets, bob, secretOf("other", `,"stringData":{"other":"hunter-other"}`)); r.status != http.StatusCreated {
+				t.Fatal(r.status, string(r.raw))
+			}
+			quay.StringData = map[string]string{"tide": "hunter-flood"}
+			if _, err := of.Update(t.Context(), quay, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if s := next(w, "MODIFIED fleet-default/quay"); string(s.Data["tide"]) != "hunter-flood" {
+				t.Errorf("%+v", s)
+			}
+			if _, err := of.Create(t.Context(), made("berth", "ebb", "hunter-ebb"), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			next(w, "ADDED fleet-default/berth")
+			next(selected, "ADDED fleet-default/berth")
+			for _, name := range []string{"quay", "berth"} {
+				if err := of.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s := next(w, "DELETED fleet-default/quay"); len(s.Data) != 0 || s.UID != quay.UID {
+				t.Errorf("%+v", s)
+			}
+			next(w, "DELETED fleet-default/berth")
+			next(selected, "DELETED fleet-default/berth")
+			name, _, _ := strings.Cut(ann, ":")
+			if err := b.st.Tokens.Delete(t.Context(), name, 0); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case e, ok := <-w.ResultChan():
+				if ok {
+					t.Errorf("after the end of the token: %+v", e)
+				}
+			case <-time.After(time.Minute):
+				t.Error("the watch goes on after the end of its token")
+			}
+		})
 	}
 }

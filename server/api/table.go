@@ -93,7 +93,7 @@ func table(h handlers) []route.Row {
 	open, login, anyone, may, object := route.Open, route.Login, route.Anyone, route.May, route.Object
 	v3, v1, own, public, agents := h.v3, h.v1, h.own, h.login, h.agents
 	logout, logoutAll := auth.CollectionAction("logout"), auth.CollectionAction("logoutAll")
-	plans, kubeSecrets := route.Own(planToken).For("", auth.PlanSecret).Reveals(), h.kept.Kube(agents)
+	plans, kubeSecrets := route.Own(planToken).For("", auth.PlanSecret).Reveals(), h.kept.Kube(agents, h.kube.Secrets.ListIn)
 	kubeconfig := auth.Action("generateKubeconfig")
 
 	rows := []row{
@@ -596,7 +596,7 @@ func kubeRows(k kube.API, agents route.Handler, kept *secrets.API) []row {
 		{"*", "/version", route.Own(route.NoCredential), elsewhere},
 		{"*", "/api", route.Own(route.NoCredential), elsewhere},
 		{"*", "/api/v1", route.Own(route.NoCredential), elsewhere},
-		{"*", "/api/v1/{rest...}", route.Own(planToken), kube.Elsewhere(kept.Kube(agents))},
+		{"*", "/api/v1/{rest...}", route.Own(planToken), kube.Elsewhere(kept.Kube(agents, k.Secrets.ListIn))},
 		{"*", "/apis", route.Own(route.NoCredential), elsewhere},
 		{"*", "/apis/{group}", route.Own(route.NoCredential), elsewhere},
 		{"*", "/apis/{group}/{version}", route.Own(route.NoCredential), elsewhere},

@@ -26,7 +26,9 @@ type Options struct {
 	// Labels and Fields are selectors; nil for all.
 	Labels labels.Selector
 	Fields fields.Selector
-	Watch  bool
+	// Namespace is the one of the path; "" for all.
+	Namespace string
+	Watch     bool
 	// Version is the resourceVersion; Known is false when it is absent or 0.
 	Version int64
 	Known   bool

@@ -42,6 +42,8 @@ type Options struct {
 	// MachineCounts is how many machines each cluster has, by cluster id; MachineCount is one of them.
 	MachineCounts func() map[string]int
 	MachineCount  func(clusterID string) int
+	// Secrets are those of people.
+	Secrets persons.Kind
 	// Changes are what watches show.
 	Changes *subscribe.Feed
 	Now     func() time.Time
@@ -54,6 +56,8 @@ type API struct {
 	o Options
 	// Clusters are those of provisioning.cattle.io, Management those of management.cattle.io.
 	Clusters, Machines, Management, Settings, Namespaces *Resource
+	// Secrets are those of people: lists and watches.
+	Secrets *Resource
 	// OfPeople are users, roles, bindings and projects.
 	OfPeople []*Resource
 	// Reviews are what people ask about themselves.
@@ -68,6 +72,7 @@ func New(o Options) *API {
 	a := &API{o: o}
 	made := persons.API{State: o.State, People: o.People}
 	a.Clusters, a.Machines, a.Management, a.Settings, a.Namespaces = a.clusters(), a.machines(), a.management(), a.settings(), a.ofPeople(made.Namespaces())
+	a.Secrets = a.ofPeople(o.Secrets)
 	for _, k := range made.Kinds() {
 		a.OfPeople = append(a.OfPeople, a.ofPeople(k))
 	}
@@ -117,24 +122,33 @@ func (o object) metadata() map[string]any {
 	return m
 }
 
+// kept is the type of a Secret.
+func (o object) kept() string {
+	text, _ := o.content["type"].(string)
+	return text
+}
+
 func (o object) text(field string) string {
 	text, _ := o.metadata()[field].(string)
 	return text
 }
 
 // matches says whether the object is one that is asked for.
-func (o object) matches(namespace string, q listing.Options) bool {
-	if namespace != "" && o.text("namespace") != namespace {
+func (o object) matches(q listing.Options) bool {
+	if q.Namespace != "" && o.text("namespace") != q.Namespace {
 		return false
 	}
-	if q.Fields != nil && !q.Fields.Matches(fields.Set{"metadata.name": o.text("name"), "metadata.namespace": o.text("namespace"), "spec.clusterName": o.cluster}) {
+	if q.Fields != nil && !q.Fields.Matches(fields.Set{"metadata.name": o.text("name"), "metadata.namespace": o.text("namespace"), "spec.clusterName": o.cluster, "type": o.kept()}) {
 		return false
 	}
 	if q.Labels == nil {
 		return true
 	}
 	set := labels.Set{}
-	if all, ok := o.metadata()["labels"].(map[string]any); ok {
+	switch all := o.metadata()["labels"].(type) {
+	case map[string]string:
+		set = all
+	case map[string]any:
 		for key, value := range all {
 			set[key], _ = value.(string)
 		}
@@ -228,7 +242,7 @@ func Elsewhere(h route.Handler) route.Handler {
 func (a *API) reviewed() []reviews.Type {
 	all := []reviews.Type{
 		{Plural: "secrets", Of: auth.PlanSecret, Verbs: []string{"get", "list", "patch", "update", "watch"}},
-		{Plural: "secrets", Of: auth.SharedObject, Verbs: []string{"create", "delete", "get", "list", "patch", "update"}},
+		{Plural: "secrets", Of: auth.SharedObject, Verbs: []string{"create", "delete", "get", "list", "patch", "update", "watch"}},
 	}
 	for _, r := range append([]*Resource{a.Clusters, a.Management, a.Settings, a.Machines, a.Namespaces}, a.OfPeople...) {
 		all = append(all, reviews.Type{Group: r.Group, Plural: r.Plural, Of: r.Of, Verbs: r.Verbs, May: func(namespace, name string) auth.Object {

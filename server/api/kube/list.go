@@ -18,30 +18,39 @@ import (
 // List is GET of a type, or of its objects in one namespace; it is also where watches begin. Everybody may ask for it, and
 // sees what they may see.
 func (r *Resource) List(c *route.Call) (route.Answer, error) {
+	return route.Answer{}, r.ListIn(c, c.Param("namespace"))
+}
+
+// ListIn is List for the objects of a namespace; "" for all.
+func (r *Resource) ListIn(c *route.Call, namespace string) error {
 	shape, err := shapes.Of(c.R)
 	if err != nil {
-		return route.Answer{}, err
+		return err
 	}
 	known := []string{"metadata.name", "metadata.namespace"}
-	if r.Plural == "machines" {
+	switch r.Plural {
+	case "machines":
 		known = append(known, "spec.clusterName")
+	case "secrets":
+		known = append(known, "type")
 	}
 	q, err := listing.Read(c.Query(), known...)
 	if err != nil {
-		return route.Answer{}, err
+		return err
 	}
+	q.Namespace = namespace
 	store := r.api.o.State.Store
 	if q.Known && q.Version > store.Revision() && !listing.Reach(c.Ctx(), store.Revision, q.Version) {
 		// This happens when the server was restored from a backup. "Expired" is what makes clients begin anew.
-		return route.Answer{}, listing.Expired("resourceVersion %d is newer than the server's, %d: list again without one", q.Version, store.Revision())
+		return listing.Expired("resourceVersion %d is newer than the server's, %d: list again without one", q.Version, store.Revision())
 	}
 	if !q.Watch {
-		return route.Answer{}, r.answerList(c, shape, q)
+		return r.answerList(c, shape, q)
 	}
 	if restored, ok := store.Restored(); ok && q.Known && q.Version < restored.Revision {
-		return route.Answer{}, listing.Expired("resourceVersion %d is of before this server was restored from a backup: list again without one", q.Version)
+		return listing.Expired("resourceVersion %d is of before this server was restored from a backup: list again without one", q.Version)
 	}
-	return route.Answer{}, r.watch(c, shape, q)
+	return r.watch(c, shape, q)
 }
 
 // page is where a list goes on: behind the key, with the revision of its first part, from which a watch of all
@@ -102,7 +111,7 @@ func (r *Resource) answerList(c *route.Call, s shapes.Shape, q listing.Options) 
 func (r *Resource) chosen(c *route.Call, q listing.Options) []object {
 	var chosen []object
 	for _, o := range r.list() {
-		if o.matches(c.Param("namespace"), q) && r.shows(c.Who, o) {
+		if o.matches(q) && r.shows(c.Who, o) {
 			chosen = append(chosen, o)
 		}
 	}

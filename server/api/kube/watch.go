@@ -167,7 +167,7 @@ func (w *watcher) byRights(o object, shown int64) (event, bool) {
 
 // wantedBefore says whether the client has an object as far as rights go.
 func (w *watcher) wantedBefore(o object) bool {
-	return o.matches(w.call.Param("namespace"), w.query) && w.shows(w.before, o)
+	return o.matches(w.query) && w.shows(w.before, o)
 }
 
 // show sends what changes are to the client; false when it has gone.
@@ -230,7 +230,7 @@ func (w *watcher) eventOf(change subscribe.Change) (event, bool) {
 	if known && before != hidden || !known && !change.Created && !w.shows(w.call.Who, o) && w.wantedBefore(o) {
 		return event{"DELETED", w.nameOnly(o)}, true
 	}
-	if !known && !change.Created && w.query.Labels != nil && w.shows(w.call.Who, o) && o.matches(w.call.Param("namespace"), listing.Options{Fields: w.query.Fields}) {
+	if !known && !change.Created && w.query.Labels != nil && w.shows(w.call.Who, o) && o.matches(listing.Options{Fields: w.query.Fields, Namespace: w.query.Namespace}) {
 		return event{"DELETED", o}, true // it may have had the labels when the client listed
 	}
 	return event{}, false
@@ -238,7 +238,7 @@ func (w *watcher) eventOf(change subscribe.Change) (event, bool) {
 
 // wanted says whether the client asked for an object and may see it.
 func (w *watcher) wanted(o object) bool {
-	return o.matches(w.call.Param("namespace"), w.query) && w.shows(w.call.Who, o)
+	return o.matches(w.query) && w.shows(w.call.Who, o)
 }
 
 // nameOnly is an object that left what the client sees: whole when it may still see it, else its name.

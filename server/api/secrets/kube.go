@@ -8,8 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,8 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/server/api/kube/kinds"
+	"github.com/drover-project/drover/server/api/kube/persons"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/listing"
 	"github.com/drover-project/drover/server/objects"
@@ -29,14 +32,47 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// Kube serves the Secrets of people at /api/v1, and hands on to plans all that is about plan Secrets: what names one, watches, requests of
-// those who are no people, and lists of those who may see plans, in which package planapi has the Secrets of people, too.
-func (a *API) Kube(plans route.Handler) route.Handler {
+// Listed is what lists and watches of Kubernetes have.
+func (a *API) Listed() persons.Kind {
+	show := func(d references.Document) persons.Object {
+		form := d.Value.Form(d.Revision)
+		return persons.Object{
+			Key: d.Value.Namespace + "/" + d.Value.Name, May: references.About(d.Value), Revision: d.Revision, Content: form,
+			Cells: []any{d.Value.Name, d.Value.Type, len(d.Value.Data), time.Time{}},
+		}
+	}
+	return persons.Kind{
+		Definition: kinds.Secrets(), Collection: subscribe.Objects,
+		List: func() (all []persons.Object) {
+			for _, d := range a.State.Objects.ListIn(objects.Secret + "/") {
+				all = append(all, show(d))
+			}
+			return all
+		},
+		Get: func(key string) (persons.Object, bool) {
+			d, ok := a.State.Objects.Get(objects.Secret + "/" + key)
+			return show(d), ok
+		},
+		Changed: func(c subscribe.Change) (string, *persons.Object, bool) {
+			key, gone, is := changed(c)
+			if gone == nil {
+				return key, nil, is
+			}
+			last := show(*gone)
+			return key, &last, true
+		},
+	}
+}
+
+// Kube serves the Secrets of people at /api/v1, lists and watches by list, and hands on to plans all that is about plan Secrets: what names
+// one, requests of those who are no people, and lists and watches of those who may see plans; in these lists package planapi has the
+// Secrets of people, too.
+func (a *API) Kube(plans route.Handler, list func(*route.Call, string) error) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
 		namespace, name, ok := place(c.R.URL.Path)
 		query := c.Query()
 		// An agent names its Secret, and costs nothing here.
-		if !ok || records.IsPlanSecret(name) || query.Has("watch") || strings.Contains(query.Get("fieldSelector"), records.PlanSecretEnd) {
+		if selector := query.Get("fieldSelector"); !ok || records.IsPlanSecret(name) || strings.Contains(selector, records.PlanSecretEnd) {
 			return plans(c)
 		}
 		if c.R.Method != http.MethodGet && c.R.Method != http.MethodHead && a.CatchUp != nil {
@@ -50,6 +86,12 @@ func (a *API) Kube(plans route.Handler) route.Handler {
 			return plans(c) // which says why not
 		case name != "" && a.isPlan(namespace, name), name == "" && reads(c) && auth.May(who, auth.List, auth.Object{Kind: auth.PlanSecret}):
 			return plans(c)
+		case name == "" && reads(c):
+			c.Who, c.Row = who, &route.Row{Access: route.Kubernetes(auth.List, auth.SharedObject)}
+			if err := list(c, namespace); err != nil {
+				return refuse(c, err)
+			}
+			return route.Answer{}, nil
 		}
 		c.R = c.R.WithContext(quotas.By(c.Ctx(), who.UserID))
 		k := kube{API: a, Call: c, who: who, namespace: namespace, name: name}
@@ -96,8 +138,6 @@ type kube struct {
 
 func (k kube) serve() error {
 	switch method := k.R.Method; {
-	case k.name == "" && reads(k.Call):
-		return k.list()
 	case k.name == "" && method == http.MethodPost && k.namespace != "":
 		return k.create()
 	case k.name == "":
@@ -127,22 +167,6 @@ func (k kube) serve() error {
 // missing is the error for a Secret that there is not, or that the caller may not read.
 func (k kube) missing() error {
 	return listing.Refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "secrets %q not found", k.name)
-}
-
-func (k kube) list() error {
-	o, err := listing.Read(k.Query(), "metadata.name", "metadata.namespace", "type")
-	if err != nil {
-		return err
-	}
-	revision := k.State.Store.Revision()
-	items := []any{}
-	for _, d := range references.Secrets(k.State, k.who, k.namespace, o) {
-		items = append(items, d.Value.Form(d.Revision))
-	}
-	k.SendPlain(http.StatusOK, map[string]any{
-		"kind": "SecretList", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": strconv.FormatInt(revision, 10)}, "items": items,
-	})
-	return nil
 }
 
 func (k kube) dry() bool { return k.Query().Get("dryRun") != "" }

@@ -32,8 +32,25 @@ func (a *API) Type() steve.Type {
 			d, ok := a.State.Objects.Get(objects.Secret + "/" + id)
 			return seen(d), ok
 		},
-		Changed: func(subscribe.Change) (string, *steve.Seen, bool) { return "", nil, false },
+		Collection: subscribe.Objects,
+		Changed: func(c subscribe.Change) (string, *steve.Seen, bool) {
+			id, gone, is := changed(c)
+			if gone == nil {
+				return id, nil, is
+			}
+			last := seen(*gone)
+			return id, &last, true
+		},
 	}
+}
+
+// changed is the Secret, by namespace and name, that a change of objects is about, with its last form when it is gone.
+func changed(c subscribe.Change) (key string, last *references.Document, ok bool) {
+	key, ok = strings.CutPrefix(c.Key, objects.Secret+"/")
+	if removed, gone := c.Removed.(objects.Object); ok && gone {
+		last = &references.Document{Key: c.Key, Revision: c.Revision, Value: removed}
+	}
+	return key, last, ok
 }
 
 func seen(d references.Document) steve.Seen {

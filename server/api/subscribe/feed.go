@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
@@ -37,6 +38,7 @@ const (
 	Fleets             = "fleets"
 	Snapshots          = "snapshots"
 	RKEStates          = "rkestates"
+	Objects            = "objects"
 )
 
 // OfRights are the collections of whose changes somebody may see more or less.
@@ -90,6 +92,10 @@ func NewFeed(s *state.State, a *auth.Auth, ping time.Duration, now func() time.T
 		s.Fleets.Observe(addingKeys[records.Fleet](f.Log, Fleets)),
 		s.Snapshots.Observe(addingKeys[records.Snapshot](f.Log, Snapshots)),
 		s.RKEStates.Observe(addingKeys[records.RKEState](f.Log, RKEStates)),
+		s.Objects.Observe(func(e store.Event[objects.Object]) {
+			e.Value.Data = nil // values are not kept for a while after they are gone
+			adding[objects.Object](f.Log, Objects)(e)
+		}),
 	}
 	f.Log.Begin(s.Store.Revision())
 	return f

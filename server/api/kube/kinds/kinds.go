@@ -50,6 +50,14 @@ func Namespaces() Definition {
 	}
 }
 
+// Secrets are those of people, also of the core group.
+func Secrets() Definition {
+	return Definition{
+		Version: "v1", Kind: "Secret", Plural: "secrets", Singular: "secret", Namespaced: true, Of: auth.SharedObject,
+		Verbs: metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"}, Columns: columns("Name", "Type", "Data#", "Age"),
+	}
+}
+
 // definitions in the order in which clients look for a name: "clusters" are those of provisioning.cattle.io.
 func definitions() []Definition {
 	return append([]Definition{
