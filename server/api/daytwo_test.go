@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -159,5 +160,72 @@ func TestOneOperationAtATime(t *testing.T) {
 	b.want(http.StatusOK, "POST", harbourOperations+"?queue=true", `{"kind": "rotate-certificates"}`)
 	if diff := cmp.Diff([]string{"rotate-certificates queued", "snapshot running"}, b.operationsOf("fleet-default/harbour")); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestSnapshotsOverV1: dashboards list the snapshots of clusters that the caller may read them of, also those in S3 but for the ones that may
+// be another cluster's, by names that stay.
+func TestSnapshotsOverV1(t *testing.T) {
+	b := newBench(t)
+	b.addCluster("harbour", "c-m-h4rb0r55", nil)
+	annID, ann := b.person("ann", "user")
+	b.addSnapshot("/var/lib/rancher/k3s/server/db/snapshots/on-demand-Pier_1-1767225600")
+	for _, s := range []records.Snapshot{
+		{Cluster: "fleet-default/harbour", Machine: records.SnapshotInS3, File: "s3://quay/on-demand-pier-1-1767225700", Created: start},
+		{Cluster: "fleet-default/harbour", Machine: "custom-0f31c2aa9d10", File: "failed", Fault: "no space left", Created: start},
+		{Cluster: "fleet-default/gone", Machine: "custom-0f31c2aa9d10", File: "/a", Created: start},
+	} {
+		if _, err := b.st.Snapshots.Create(t.Context(), s.Key(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type list struct {
+		Data []struct {
+			ID           string
+			Metadata     struct{ Name, Namespace string }
+			Spec         struct{ ClusterName string }
+			SnapshotFile struct {
+				Name, Location, Status, Message string
+				Size                            int
+			}
+		}
+	}
+	const at = "/v1/rke.cattle.io.etcdsnapshots"
+	var all list
+	decode := func(r result, into any) {
+		t.Helper()
+		if err := json.Unmarshal(r.raw, into); err != nil || r.status != http.StatusOK {
+			t.Fatalf("%d %s", r.status, r.raw)
+		}
+	}
+	decode(b.request("GET", at, b.admin, ""), &all)
+	var got []string
+	for _, s := range all.Data {
+		got = append(got, strings.Join([]string{s.Metadata.Namespace, s.Spec.ClusterName, s.SnapshotFile.Location, s.SnapshotFile.Status, s.SnapshotFile.Message}, " "))
+	}
+	want := []string{
+		"fleet-default harbour failed failed no space left",
+		"fleet-default harbour file:///var/lib/rancher/k3s/server/db/snapshots/on-demand-Pier_1-1767225600 successful ",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal(diff)
+	}
+	one := all.Data[1]
+	if !regexp.MustCompile(`^harbour-local-on-demand-pier-1-1767225600-[0-9a-f]{6}$`).MatchString(one.Metadata.Name) || one.ID != "fleet-default/"+one.Metadata.Name {
+		t.Errorf("it is named %q, with the id %q", one.Metadata.Name, one.ID)
+	}
+	if r := b.request("GET", at+"/"+one.ID, b.admin, ""); r.status != http.StatusOK || !strings.Contains(string(r.raw), "on-demand-Pier_1-1767225600") {
+		t.Errorf("%d %s", r.status, r.raw)
+	}
+	// Of a cluster of their own people see it.
+	for _, path := range []string{at, at + "/" + one.ID} {
+		if r := b.request("GET", path, ann, ""); r.status != http.StatusNotFound {
+			t.Errorf("a stranger gets %d %s", r.status, r.raw)
+		}
+	}
+	b.bind("clusterroletemplatebindings", `{"roleTemplateId":"cluster-owner","clusterId":"c-m-h4rb0r55","userId":"`+annID+`"}`)
+	var own list
+	if decode(b.request("GET", at, ann, ""), &own); len(own.Data) != len(all.Data) {
+		t.Errorf("an owner sees %+v", own)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,11 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/drover-project/drover/plans/strictyaml"
-	"github.com/drover-project/drover/server/api/kube/kinds"
-	"github.com/drover-project/drover/server/api/kube/persons"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
-	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/listing"
 	"github.com/drover-project/drover/server/objects"
@@ -31,38 +27,6 @@ import (
 	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/store"
 )
-
-// Listed is what lists and watches of Kubernetes have.
-func (a *API) Listed() persons.Kind {
-	show := func(d references.Document) persons.Object {
-		form := d.Value.Form(d.Revision)
-		return persons.Object{
-			Key: d.Value.Namespace + "/" + d.Value.Name, May: references.About(d.Value), Revision: d.Revision, Content: form,
-			Cells: []any{d.Value.Name, d.Value.Type, len(d.Value.Data), time.Time{}},
-		}
-	}
-	return persons.Kind{
-		Definition: kinds.Secrets(), Collection: subscribe.Objects,
-		List: func() (all []persons.Object) {
-			for _, d := range a.State.Objects.ListIn(objects.Secret + "/") {
-				all = append(all, show(d))
-			}
-			return all
-		},
-		Get: func(key string) (persons.Object, bool) {
-			d, ok := a.State.Objects.Get(objects.Secret + "/" + key)
-			return show(d), ok
-		},
-		Changed: func(c subscribe.Change) (string, *persons.Object, bool) {
-			key, gone, is := changed(c)
-			if gone == nil {
-				return key, nil, is
-			}
-			last := show(*gone)
-			return key, &last, true
-		},
-	}
-}
 
 // Kube serves the Secrets of people at /api/v1, lists and watches by list, and hands on to plans all that is about plan Secrets: what names
 // one, requests of those who are no people, and lists and watches of those who may see plans; in these lists package planapi has the

@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
@@ -90,7 +91,10 @@ func NewFeed(s *state.State, a *auth.Auth, ping time.Duration, now func() time.T
 		s.Bindings.Observe(adding[roles.Binding](f.Log, Bindings)),
 		s.Preferences.Observe(adding[records.Preference](f.Log, Preferences)),
 		s.Fleets.Observe(addingKeys[records.Fleet](f.Log, Fleets)),
-		s.Snapshots.Observe(addingKeys[records.Snapshot](f.Log, Snapshots)),
+		s.Snapshots.Observe(func(e store.Event[records.Snapshot]) {
+			e.Value.Spec = clusterspec.Spec{} // large, and nobody asks for it once it is gone
+			adding[records.Snapshot](f.Log, Snapshots)(e)
+		}),
 		s.RKEStates.Observe(addingKeys[records.RKEState](f.Log, RKEStates)),
 		s.Objects.Observe(func(e store.Event[objects.Object]) {
 			e.Value.Data = nil // values are not kept for a while after they are gone

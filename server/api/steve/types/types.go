@@ -19,7 +19,7 @@ import (
 
 // Of are those types.
 func Of(s *state.State, now func() time.Time) []steve.Type {
-	return append([]steve.Type{nodes(s), tokens(s, now), preferences(s), userPreferences(s, now), features()}, none()...)
+	return append([]steve.Type{nodes(s), tokens(s, now), preferences(s), userPreferences(s, now), features(), snapshots(s)}, none()...)
 }
 
 func schema(kind, resource string, namespaced bool) steve.Schema {
