@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover"
-	"github.com/drover-project/drover/plans/fetch"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/backup"
@@ -104,7 +103,7 @@ func keepVersions(of *versions.Source, transport http.RoundTripper) reconcile.Wo
 	switch {
 	case of.Location == "":
 		w.Keys = func() []string { return nil }
-	case !fetch.IsAddress(of.Location): // it was read at the start
+	case !of.Fetched(): // a file, which was read at the start
 		w.First, w.Resync, w.RetryFirst, w.RetryLast = versionsFileEvery, versionsFileEvery, versionsFileEvery, versionsFileEvery
 	}
 	return w

@@ -48,6 +48,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/controllers/events"
+	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/discovery"
@@ -62,7 +63,6 @@ import (
 	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
-	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
@@ -313,15 +313,6 @@ func (o Options) reach() (r reach) {
 // Discovery is what Kubernetes clients find of the API; the agents' handler serves it.
 func Discovery() *discovery.Documents {
 	return discovery.New(append(append([]discovery.Group{planapi.Core()}, kinds.Groups()...), ext.Group())...)
-}
-
-// Handler serves all routes for as long as the state is open.
-func Handler(o Options) (http.Handler, error) {
-	a, err := New(o)
-	if err != nil {
-		return nil, err
-	}
-	return a.Handler(), nil
 }
 
 // Close stops observing the state, and ends what runs beside requests.

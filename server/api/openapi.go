@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"gopkg.in/yaml.v3"
-
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/describe"
 	"github.com/drover-project/drover/server/api/inside"
@@ -260,15 +258,6 @@ func directoryDescriptions(page []parameter) map[string]description {
 	}
 }
 
-// OpenAPI describes all routes in YAML.
-func OpenAPI() ([]byte, error) {
-	var out strings.Builder
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	err := encoder.Encode(openAPI())
-	return []byte(out.String()), err
-}
-
 // served is the same description in JSON, made when it is first asked for.
 func served() route.Handler {
 	once := sync.OnceValue(openAPI)
@@ -374,16 +363,4 @@ func (o description) describe(row route.Row, schemas map[string]any) map[string]
 		d["requestBody"] = map[string]any{"required": true, "content": map[string]any{o.body: map[string]any{}}}
 	}
 	return d
-}
-
-// described are the rows that OpenAPI describes.
-func described(rows []route.Row) []string {
-	var patterns []string
-	for _, row := range rows {
-		if strings.HasPrefix(row.Pattern, "/v1-drover/") && !strings.Contains(row.Pattern, "...") && !strings.Contains(row.Pattern, "/relay") {
-			patterns = append(patterns, row.Pattern)
-		}
-	}
-	slices.Sort(patterns)
-	return patterns
 }

@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/server/api/describe"
+	"github.com/drover-project/drover/server/api/route"
 )
 
 // TestOpenAPI: docs/openapi.yaml is current; `go generate ./server/api` renews it.
@@ -90,4 +91,25 @@ func TestOpenAPIIsServed(t *testing.T) {
 	if r := b.want(200, "GET", "/v3/openapi.json", ""); r.text("openapi") != "3.0.3" || !r.has("paths", "/v3/clusters/{id}") {
 		t.Errorf("%.300s", r.raw)
 	}
+}
+
+// OpenAPI describes all routes in YAML.
+func OpenAPI() ([]byte, error) {
+	var out strings.Builder
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	err := encoder.Encode(openAPI())
+	return []byte(out.String()), err
+}
+
+// described are the rows that OpenAPI describes.
+func described(rows []route.Row) []string {
+	var patterns []string
+	for _, row := range rows {
+		if strings.HasPrefix(row.Pattern, "/v1-drover/") && !strings.Contains(row.Pattern, "...") && !strings.Contains(row.Pattern, "/relay") {
+			patterns = append(patterns, row.Pattern)
+		}
+	}
+	slices.Sort(patterns)
+	return patterns
 }

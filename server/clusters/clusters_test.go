@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/reconcile"
-	"github.com/drover-project/drover/server/reconcile/reconciletest"
+	"github.com/drover-project/drover/test/bed/reconciletest"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"

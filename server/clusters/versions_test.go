@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-project/drover/server/reconcile/reconciletest"
+	"github.com/drover-project/drover/test/bed/reconciletest"
 	"github.com/drover-project/drover/server/versions"
 )
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/plans/strictyaml"
-	"github.com/drover-project/drover/server/clusterspec/ofrancher"
 	"github.com/drover-project/drover/server/clusterspec/rke1doc"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/versions"
@@ -129,7 +128,7 @@ func foreign(text *strictyaml.Document) string {
 // readCluster reads and checks one document of a cluster.
 func readCluster(text *strictyaml.Document, known *versions.Data) (Document, strictyaml.Errors) {
 	var doc Document
-	bad := without(text.Decode(&doc, strictyaml.Options{Unknown: ofrancher.Reason, Ignore: FilledByServer, IgnoreZero: OfRancher}), usual(text, doc.Metadata))
+	bad := without(text.Decode(&doc, strictyaml.Options{Unknown: reasonOf, Ignore: FilledByServer, IgnoreZero: OfRancher}), usual(text, doc.Metadata))
 	if doc.Spec.Docker() {
 		own, notes, wrong := rke1doc.Read(text)
 		doc.Spec.RancherKubernetesEngineConfig, doc.Notes, bad = &own, notes, append(bad, wrong...)
@@ -178,7 +177,7 @@ func FilledByServer(path string) bool {
 // OfRancher says that a field is one that Rancher's clusters have and drover's do not. It is refused with its reason,
 // but for a zero value: Terraform and Rancher's UI send those of all of them, which ask for nothing.
 func OfRancher(path string) bool {
-	return ofrancher.Reason(path) != ""
+	return reasonOf(path) != ""
 }
 
 // Equal says whether two specs ask for the same.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-
-	"github.com/drover-project/drover/server/clusterspec/ofrancher"
 )
 
 var (
@@ -50,7 +48,7 @@ func (c *checker) drain(at string, d *DrainOptions) {
 		return
 	}
 	if d.IgnoreErrors {
-		c.fail(at+".ignoreErrors", "%s", ofrancher.ErrorsIgnored)
+		c.fail(at+".ignoreErrors", "%s", errorsIgnored)
 	}
 	for _, one := range []struct {
 		name  string

@@ -29,7 +29,7 @@ import (
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/offsite"
 	"github.com/drover-project/drover/server/planner/ops"
-	"github.com/drover-project/drover/server/reconcile/reconciletest"
+	"github.com/drover-project/drover/test/bed/reconciletest"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/test/s3server"
 )

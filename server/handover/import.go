@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 
@@ -201,11 +200,4 @@ func (d *Desk) config(r ImportRequest, s *state.State) (*config.Cluster, []strin
 		}
 	}
 	return &file.Cluster, notes, nil
-}
-
-// IsRefused says that an error is about what was asked, and not the server's own.
-func IsRefused(err error) bool {
-	_, refused := errors.AsType[*RefusedError](err)
-	_, faulty := errors.AsType[*export.LintError](err)
-	return refused || faulty
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -251,16 +250,4 @@ func (p *People) NewUserRoles() []string {
 		}
 	}
 	return ids
-}
-
-// Find is the user with an ID, a login name in any case, or a principal.
-func (p *People) Find(name string) (records.User, bool) {
-	if id, local := roles.LocalUserID(name); local {
-		name = id
-	}
-	if d, ok := p.State.Users.Get(name); ok {
-		return d.Value, true
-	}
-	d, ok := p.State.UsersByName.First(strings.ToLower(name))
-	return d.Value, ok
 }

@@ -62,11 +62,6 @@ type MachineDecision struct {
 	Retry int
 }
 
-// Empty says that nothing is left to write. Orders are not written: they are wanted for as long as they stand.
-func (d Decision) Empty() bool {
-	return !d.Cluster.Remove && d.Cluster.Status == nil && d.Cluster.Spec == nil && d.Cluster.Secrets == nil && len(d.Machines) == 0 && d.Operation == nil && len(d.Snapshots) == 0 && d.Rehearsed == nil
-}
-
 // decision puts times and history to what was found, and leaves out what stays as it is.
 func (r *round) decision() Decision {
 	d := Decision{Cluster: ClusterDecision{Key: r.key()}, Operation: r.operation, Steps: r.steps(), Snapshots: r.saved, Rehearsed: r.rehearsed}

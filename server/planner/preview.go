@@ -124,19 +124,3 @@ func (d Decision) Preview(s Snapshot) Preview {
 	}
 	return p
 }
-
-// PlanChanges names what differs between the plans of two Secrets of a machine, either of
-// which may be nil, as plandiff.Changes does.
-func PlanChanges(from, to *records.PlanSecret) []string {
-	if to == nil {
-		return nil
-	}
-	return plandiff.Changes(planOf(from), planOf(to))
-}
-
-func planOf(s *records.PlanSecret) plans.Plan {
-	if s == nil {
-		return plans.Plan{}
-	}
-	return parsed(s.Data[plans.KeyPlan])
-}

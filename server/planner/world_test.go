@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/drover-project/drover/installers/errand"
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
@@ -17,7 +19,6 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
-	"github.com/google/go-cmp/cmp"
 )
 
 // world is a cluster of simulated hosts. Its events come in any order: agents take plans and end them,

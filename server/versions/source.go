@@ -86,7 +86,7 @@ func Open(o Options) (*Source, error) {
 	s.status = Status{Location: fetch.Shown(o.Location), Date: s.base.Date}
 	switch {
 	case o.Location == "":
-	case fetch.IsAddress(o.Location):
+	case s.Fetched():
 		s.restore()
 	default:
 		if err := s.readFile(); err != nil {
@@ -98,6 +98,9 @@ func Open(o Options) (*Source, error) {
 
 // Data are the current ones. Whoever needs them twice for one decision asks once.
 func (s *Source) Data() *Data { return s.current.Load() }
+
+// Fetched says that the location is an address, and not a file.
+func (s *Source) Fetched() bool { return fetch.IsAddress(s.Location) }
 
 // Status says where the current data are from.
 func (s *Source) Status() Status {
@@ -116,7 +119,7 @@ func (s *Source) OnChange(f func(before, after *Data)) {
 // Refresh reads the location once, and notes why it could not. transport fetches; nil takes http.DefaultTransport.
 func (s *Source) Refresh(ctx context.Context, transport http.RoundTripper) error {
 	read := s.readFile
-	if fetch.IsAddress(s.Location) {
+	if s.Fetched() {
 		read = func() error { return s.fetch(ctx, transport) }
 	}
 	err := read()

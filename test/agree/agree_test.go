@@ -58,7 +58,7 @@ func delivered(t *testing.T, s planner.Snapshot) (*plans.Plan, *records.PlanSecr
 	d := planner.Decide(s)
 	shown := d.Preview(s).Machines
 	if len(d.Machines) != 1 || !d.Machines[0].Deliver || len(shown) != 1 {
-		t.Fatalf("the decision is\n%s", d)
+		t.Fatalf("the decision is\n%+v", d)
 	}
 	p, err := plans.Parse(d.Machines[0].Secret.Data[plans.KeyPlan])
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/drover-project/drover/server/api/kube/kinds"
 	"github.com/drover-project/drover/server/api/kube/persons"
 	"github.com/drover-project/drover/server/api/kube/reviews"
-	"github.com/drover-project/drover/server/api/kube/shapes"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
@@ -206,7 +205,7 @@ func nameOf(key string) string {
 
 // Get is GET of an object.
 func (r *Resource) Get(c *route.Call) (route.Answer, error) {
-	shape, err := shapes.Of(c.R)
+	shape, err := shapeOf(c.R)
 	if err != nil {
 		return route.Answer{}, err
 	}

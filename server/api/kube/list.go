@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/drover-project/drover/server/api/kube/shapes"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/listing"
 )
@@ -23,7 +22,7 @@ func (r *Resource) List(c *route.Call) (route.Answer, error) {
 
 // ListIn is List for the objects of a namespace; "" for all.
 func (r *Resource) ListIn(c *route.Call, namespace string) error {
-	shape, err := shapes.Of(c.R)
+	shape, err := shapeOf(c.R)
 	if err != nil {
 		return err
 	}
@@ -77,7 +76,7 @@ func (p page) String() string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-func (r *Resource) answerList(c *route.Call, s shapes.Shape, q listing.Options) error {
+func (r *Resource) answerList(c *route.Call, s shape, q listing.Options) error {
 	// The revision comes first: who watches from it may see something twice, but misses nothing.
 	from := page{Revision: r.api.o.State.Store.Revision()}
 	if q.Match == "Exact" && q.Version != from.Revision {

@@ -13,7 +13,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/drover-project/drover/server/api/kube/shapes"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
@@ -36,7 +35,7 @@ type event struct {
 type watcher struct {
 	*Resource
 	call  *route.Call
-	shape shapes.Shape
+	shape shape
 	query listing.Options
 	// seen is the revision at which the client has each object, or hidden; what is not in it is not known.
 	seen map[string]int64
@@ -50,7 +49,7 @@ type watcher struct {
 	last          int64
 }
 
-func (r *Resource) watch(c *route.Call, s shapes.Shape, q listing.Options) error {
+func (r *Resource) watch(c *route.Call, s shape, q listing.Options) error {
 	w := &watcher{Resource: r, call: c, shape: s, query: q, seen: map[string]int64{}, before: c.Who, after: c.Who}
 	changes, revision := r.api.o.Changes, r.api.o.State.Store.Revision()
 	start := q.Begin(revision)

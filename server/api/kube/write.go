@@ -19,7 +19,6 @@ import (
 
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/api/kube/owners"
-	"github.com/drover-project/drover/server/api/kube/shapes"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -226,9 +225,9 @@ func (r *Resource) Create(c *route.Call) (route.Answer, error) {
 
 // answer shows an object that was changed.
 func (q *request) answer(status int, o object) error {
-	s, err := shapes.Of(q.R)
+	s, err := shapeOf(q.R)
 	if err != nil {
-		s = shapes.Shape{} // it is done, and the client gets what it can read or not
+		s = shape{} // it is done, and the client gets what it can read or not
 	}
 	q.SendPlain(status, q.res.present(s, o, true))
 	return nil

@@ -139,11 +139,3 @@ func SplitPath(escaped string) (Path, error) {
 	}
 	return p, nil
 }
-
-// At is segment i, or "".
-func (p Path) At(i int) string {
-	if i < len(p.Segments) {
-		return p.Segments[i]
-	}
-	return ""
-}

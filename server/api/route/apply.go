@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/drover-project/drover/server/turns"
+
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
@@ -27,4 +29,19 @@ func (c *Call) MayApply(existing *records.Cluster) error {
 		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "user %s may not change cluster %s", c.Who.Username, existing.Name)
 	}
 	return nil
+}
+
+// Leave reads force, uninstall and agent, each true or absent, from the query of a removal.
+func (c *Call) Leave() records.Leave {
+	is := func(name string) bool { return c.Query().Get(name) == "true" }
+	return records.Leave{By: c.Who.UserID, Force: is("force"), Uninstall: is("uninstall"), Agent: is("agent")}
+}
+
+// Turn is what becomes of a removal while another operation is under way: it waits, as clients of Rancher's API know of
+// no refusal there, unless busy is refuse.
+func (c *Call) Turn() turns.Turn {
+	if c.Query().Get("busy") == "refuse" {
+		return turns.Refuse
+	}
+	return turns.Queue
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/reconcile"
-	"github.com/drover-project/drover/server/reconcile/reconciletest"
+	"github.com/drover-project/drover/test/bed/reconciletest"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"

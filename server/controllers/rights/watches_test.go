@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/drover-project/drover/server/reconcile/reconciletest"
+	"github.com/drover-project/drover/test/bed/reconciletest"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/settings"

@@ -46,13 +46,6 @@ func (h *Hub) Revision() uint64 {
 	return h.revision
 }
 
-// Topics is how many topics there are that somebody waits for.
-func (h *Hub) Topics() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.open)
-}
-
 // Of has the watch told of changes of these topics, and no others, from now on. It says whether it may have missed one since
 // a revision, because the topics are others than before.
 func (w *Watch) Of(topics []string, since uint64) (missed bool) {

@@ -46,3 +46,10 @@ func TestMissed(t *testing.T) {
 		t.Error("a change of a new topic may have been missed")
 	}
 }
+
+// Topics is how many topics there are that somebody waits for.
+func (h *Hub) Topics() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.open)
+}

@@ -1,13 +1,14 @@
-// Package ofrancher has the fields of Rancher's clusters that drover does not act on, with the reason for each and what to use.
-package ofrancher
+// The fields of Rancher's clusters that drover does not act on, with the reason for each and what to use.
+
+package clusterspec
 
 import (
 	"cmp"
 	"strings"
 )
 
-// ErrorsIgnored is why a drain cannot ignore errors.
-const ErrorsIgnored = "cannot be true: Rancher accepts it and does nothing with it, and drover drains a node whole or names what holds it; " +
+// errorsIgnored is why a drain cannot ignore errors.
+const errorsIgnored = "cannot be true: Rancher accepts it and does nothing with it, and drover drains a node whole or names what holds it; " +
 	"use force, deleteEmptyDirData or disableEviction for what may be lost"
 
 // notYet are fields of Rancher's clusters that drover does not act on. They are
@@ -28,8 +29,8 @@ var notYet = map[string]string{
 	"spec.machineSelectorConfig":                                "belongs below spec.rkeConfig",
 	"spec.redeploySystemAgentGeneration":                        "redeploying the agent is not supported by this version of drover",
 	// As Terraform's provider spells ignoreErrors.
-	"spec.rkeConfig.upgradeStrategy.controlPlaneDrainOptions.IgnoreErrors": ErrorsIgnored,
-	"spec.rkeConfig.upgradeStrategy.workerDrainOptions.IgnoreErrors":       ErrorsIgnored,
+	"spec.rkeConfig.upgradeStrategy.controlPlaneDrainOptions.IgnoreErrors": errorsIgnored,
+	"spec.rkeConfig.upgradeStrategy.workerDrainOptions.IgnoreErrors":       errorsIgnored,
 }
 
 // ofRegistries are fields of registries.yaml on a host, by the ends of their paths.
@@ -79,8 +80,8 @@ var ofManagement = map[string]string{
 	"spec.googleKubernetesEngineConfig":        clouds,
 }
 
-// Reason is why a field with that path is refused; empty for other fields.
-func Reason(path string) string {
+// reasonOf is why a field with that path is refused; empty for other fields.
+func reasonOf(path string) string {
 	if registry, ok := strings.CutPrefix(path, "spec.rkeConfig.registries.configs."); ok {
 		for end, reason := range ofRegistries {
 			if strings.HasSuffix(registry, end) {

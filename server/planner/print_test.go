@@ -6,6 +6,10 @@ package planner
 import (
 	"fmt"
 	"strings"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/planner/plandiff"
+	"github.com/drover-project/drover/server/records"
 )
 
 // String is the decision in lines, one for each thing that is written; "nothing to write"
@@ -59,4 +63,25 @@ func reason(text string) string {
 		return ""
 	}
 	return ": " + text
+}
+
+// Empty says that nothing is left to write. Orders are not written: they are wanted for as long as they stand.
+func (d Decision) Empty() bool {
+	return !d.Cluster.Remove && d.Cluster.Status == nil && d.Cluster.Spec == nil && d.Cluster.Secrets == nil && len(d.Machines) == 0 && d.Operation == nil && len(d.Snapshots) == 0 && d.Rehearsed == nil
+}
+
+// PlanChanges names what differs between the plans of two Secrets of a machine, either of
+// which may be nil, as plandiff.Changes does.
+func PlanChanges(from, to *records.PlanSecret) []string {
+	if to == nil {
+		return nil
+	}
+	return plandiff.Changes(planOf(from), planOf(to))
+}
+
+func planOf(s *records.PlanSecret) plans.Plan {
+	if s == nil {
+		return plans.Plan{}
+	}
+	return parsed(s.Data[plans.KeyPlan])
 }
