@@ -14,10 +14,10 @@ import (
 // nothing in the product but what the product has just written. The test bed is not asked.
 func TestNobodyElseReadsYAML(t *testing.T) {
 	allowed := map[string]string{
-		"cmd/drover/output/output.go":            "turns its own JSON into YAML for the terminal",
+		"cmd/drover/output/output.go":             "turns its own JSON into YAML for the terminal",
 		"server/controllers/authtokens/deploy.go": "reads the manifest that is in the program",
-		"server/audit/mask.go":                   "shows which fields a body has, of 64 KiB at most: it reads no value into anything and follows no alias",
-		"rke1/kube/addons.go":                    "reads values as kubectl does, of texts that rke1/addons has read strictly before",
+		"server/audit/mask.go":                    "shows which fields a body has, of 64 KiB at most: it reads no value into anything and follows no alias",
+		"rke1/kube/addons.go":                     "reads values as kubectl does, of texts that rke1/addons has read strictly before",
 	}
 	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

@@ -16,12 +16,12 @@ import (
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/reconcile"
-	"github.com/drover-project/drover/test/bed/reconciletest"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
 	"github.com/drover-project/drover/server/versions"
+	"github.com/drover-project/drover/test/bed/reconciletest"
 )
 
 // bed is a store with a controller whose outside world a test sets.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-project/drover/test/bed/reconciletest"
 	"github.com/drover-project/drover/server/versions"
+	"github.com/drover-project/drover/test/bed/reconciletest"
 )
 
 // TestAVersionWithoutDataIsWorkedOn: one that the data have lost since its document came in would hold up its cluster.

@@ -29,8 +29,8 @@ import (
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/offsite"
 	"github.com/drover-project/drover/server/planner/ops"
-	"github.com/drover-project/drover/test/bed/reconciletest"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/test/bed/reconciletest"
 	"github.com/drover-project/drover/test/s3server"
 )
 

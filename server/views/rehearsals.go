@@ -5,8 +5,8 @@ package views
 import (
 	"time"
 
-	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
+	"github.com/drover-project/drover/server/records"
 )
 
 // AskedRehearsals is the body of POST /v1-drover/clusters/{namespace}/{name}/rehearsals/set; an empty Every ends the schedule.

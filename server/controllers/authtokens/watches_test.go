@@ -5,11 +5,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/drover-project/drover/test/bed/reconciletest"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/test/bed/reconciletest"
 )
 
 // TestWatches: a change concerns the clusters whose tokens depend on it, and no others.

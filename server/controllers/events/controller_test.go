@@ -11,10 +11,10 @@ import (
 
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/reconcile"
-	"github.com/drover-project/drover/test/bed/reconciletest"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/test/bed/reconciletest"
 )
 
 // bed is a store with clusters.
