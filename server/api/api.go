@@ -128,7 +128,7 @@ type Ways struct {
 	Hosts Hosts
 	// ClusterAPIs leads to the clusters' own APIs; nil reaches none.
 	ClusterAPIs ClusterAPIs
-	// KubeProxy serves /k8s/clusters/<cluster id>/… for whoever asks; nil answers 404.
+	// KubeProxy serves /k8s/clusters/<cluster id>/… with the rights of the caller; nil answers 404.
 	KubeProxy Proxy
 	// TokenArrived waits until a token is in a cluster with an authorized endpoint; nil does not wait.
 	TokenArrived func(ctx context.Context, cluster records.ClusterKey, token string) error
@@ -287,7 +287,7 @@ func New(o Options) (*API, error) {
 	return a, nil
 }
 
-// reach is the ways to hosts and clusters as the rooms take them: what there is no way to is nil.
+// reach has the ways to hosts and clusters as the functions that packages of the API take; a way that is missing is nil.
 type reach struct {
 	client   func(records.ClusterKey) (kubernetes.Interface, error)
 	api      func(records.ClusterKey) observed.API

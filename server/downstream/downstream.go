@@ -262,7 +262,7 @@ func (c *Clusters) CA(key records.ClusterKey) []byte {
 	if d, ok := c.State.RKEStates.Get(string(key)); ok {
 		config, err := rke1Credentials(key, d.Value)
 		if err != nil {
-			return nil // nobody has reached it either
+			return nil // without credentials no request has reached it either
 		}
 		return config.CAData
 	}

@@ -75,7 +75,7 @@ type fileStamp struct {
 }
 
 // Open makes a source with what is at hand: of a file its data, of an address its last good copy,
-// and the built-in data. It asks nobody; that is for the worker. A file that cannot be read or is wrong is an error.
+// and the built-in data. It sends no request; the worker does. A file that cannot be read or is wrong is an error.
 func Open(o Options) (*Source, error) {
 	s := &Source{Options: o}
 	var err error

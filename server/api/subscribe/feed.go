@@ -92,7 +92,7 @@ func NewFeed(s *state.State, a *auth.Auth, ping time.Duration, now func() time.T
 		s.Preferences.Observe(adding[records.Preference](f.Log, Preferences)),
 		s.Fleets.Observe(addingKeys[records.Fleet](f.Log, Fleets)),
 		s.Snapshots.Observe(func(e store.Event[records.Snapshot]) {
-			e.Value.Spec = clusterspec.Spec{} // large, and nobody asks for it once it is gone
+			e.Value.Spec = clusterspec.Spec{} // large, and not shown of a snapshot that was removed
 			adding[records.Snapshot](f.Log, Snapshots)(e)
 		}),
 		s.RKEStates.Observe(addingKeys[records.RKEState](f.Log, RKEStates)),

@@ -47,7 +47,7 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// Topics is how many topics there are that somebody waits for.
+// Topics is the number of topics that open pages wait for.
 func (h *Hub) Topics() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
