@@ -16,6 +16,7 @@ import (
 
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/quotas"
+	"github.com/drover-project/drover/server/records"
 )
 
 const fleetSecrets = "/api/v1/namespaces/fleet-default/secrets"
@@ -531,5 +532,30 @@ func TestSecretsAreWatched(t *testing.T) {
 				t.Error("the watch goes on after the end of its token")
 			}
 		})
+	}
+}
+
+// TestAWatchOfSecretsEndsWithTheTimeOfItsToken, though nothing changes.
+func TestAWatchOfSecretsEndsWithTheTimeOfItsToken(t *testing.T) {
+	b := newBench(t)
+	id, _ := b.person("ann", "user")
+	config := b.kubeServer(t, "")
+	config.BearerToken = b.token(id, records.Token{TTLMillis: 2000})
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := client.CoreV1().Secrets("fleet-default").Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	select {
+	case e, ok := <-w.ResultChan():
+		if ok {
+			t.Errorf("it is sent %+v", e)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the watch goes on after the time of its token")
 	}
 }

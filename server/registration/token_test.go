@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
@@ -79,6 +80,11 @@ func TestTokensRetire(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, wait := reconcile.Begin(ctx, f.Worker(), slog.New(slog.DiscardHandler))
 	<-ended
+	for deadline := time.Now().Add(time.Minute); len(f.Worker().Keys()) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a token that the store has ended is still kept in memory")
+		}
+	}
 	cancel()
 	wait()
 	fresh := registration.New(registration.Options{State: f.state, Settings: f.settings})
