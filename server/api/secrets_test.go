@@ -535,6 +535,34 @@ func TestSecretsAreWatched(t *testing.T) {
 	}
 }
 
+// TestAdministratorsWatchASecretByItsName: without a name they watch plans.
+func TestAdministratorsWatchASecretByItsName(t *testing.T) {
+	b := newBench(t)
+	client, err := kubernetes.NewForConfig(b.kubeServer(t, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := client.CoreV1().Secrets("fleet-default")
+	w, err := of.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=quay"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	for _, name := range []string{"other", "quay"} {
+		if _, err := of.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case e := <-w.ResultChan():
+		if s, ok := e.Object.(*corev1.Secret); !ok || e.Type != watch.Added || s.Name != "quay" {
+			t.Errorf("%+v", e)
+		}
+	case <-time.After(time.Minute):
+		t.Error("nothing came")
+	}
+}
+
 // TestAWatchOfSecretsEndsWithTheTimeOfItsToken, though nothing changes.
 func TestAWatchOfSecretsEndsWithTheTimeOfItsToken(t *testing.T) {
 	b := newBench(t)

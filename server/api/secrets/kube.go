@@ -29,16 +29,18 @@ import (
 )
 
 // Kube serves the Secrets of people at /api/v1, lists and watches by list, and hands on to plans all that is about plan Secrets: what names
-// one, requests of those who are no people, and lists and watches of those who may see plans; in these lists package planapi has the
-// Secrets of people, too.
+// one, requests of those who are no people, and lists and watches of those who may see plans, but for watches of one Secret
+// by its name; in these lists package planapi has the Secrets of people, too.
 func (a *API) Kube(plans route.Handler, list func(*route.Call, string) error) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
 		namespace, name, ok := place(c.R.URL.Path)
 		query := c.Query()
 		// An agent names its Secret, and costs nothing here.
-		if selector := query.Get("fieldSelector"); !ok || records.IsPlanSecret(name) || strings.Contains(selector, records.PlanSecretEnd) {
+		selector := query.Get("fieldSelector")
+		if !ok || records.IsPlanSecret(name) || strings.Contains(selector, records.PlanSecretEnd) {
 			return plans(c)
 		}
+		named := query.Has("watch") && strings.Contains(selector, "metadata.name=") // a watch of one Secret, which is no plan
 		if c.R.Method != http.MethodGet && c.R.Method != http.MethodHead && a.CatchUp != nil {
 			if err := a.CatchUp(c.Ctx()); err != nil {
 				return refuse(c, auth.ErrCutOff)
@@ -48,7 +50,7 @@ func (a *API) Kube(plans route.Handler, list func(*route.Call, string) error) ro
 		switch {
 		case err != nil || auth.ActsAs(c.R) || who.ClusterID != "":
 			return plans(c) // which says why not
-		case name != "" && a.isPlan(namespace, name), name == "" && reads(c) && auth.May(who, auth.List, auth.Object{Kind: auth.PlanSecret}):
+		case name != "" && a.isPlan(namespace, name), name == "" && reads(c) && !named && auth.May(who, auth.List, auth.Object{Kind: auth.PlanSecret}):
 			return plans(c)
 		case name == "" && reads(c):
 			c.Who, c.Row = who, &route.Row{Access: route.Kubernetes(auth.List, auth.SharedObject)}
