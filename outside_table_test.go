@@ -260,7 +260,7 @@ var places = map[string]struct {
 	},
 	"rke1/ecr": {
 		why: "cluster.yml names a registry, whose region becomes part of a host below amazonaws.com (registry); no redirect is followed, " +
-			"the answer is bounded, and the way is that of add-ons, in the server server/outgoing's (wire.go).",
+			"the answer is bounded, and the way is that of add-ons, in the server server/outgoing's (server/controllers.go).",
 		sites: []string{"client in login"},
 	},
 	"rke1/onhost": {
@@ -269,7 +269,7 @@ var places = map[string]struct {
 		sites: []string{"client in Host.http ×3", "client in ask"},
 	},
 	"rke1/snapshots/inbucket": {
-		why: "It hands on the way to buckets; in the server that is server/outgoing's (wire.go), and engine opens a bucket for " +
+		why: "It hands on the way to buckets; in the server that is server/outgoing's (server/controllers.go), and engine opens a bucket for " +
 			"a config with keys alone.",
 		sites: []string{"client in package level"},
 	},
@@ -317,10 +317,14 @@ var places = map[string]struct {
 			"verified by what is pinned, without redirects, and with bounded answers (question.get).",
 		sites: []string{"client in ask ×2", "client in package level"},
 	},
+	"server/controllers/snapshots": {
+		why:   "The way to buckets is handed on to daytwo.OpenBucket.",
+		sites: []string{"client in package level"},
+	},
 	"server/daytwo": {
 		why: "People name buckets: offsite.Of checks the place, a place without keys is refused, and the way is " +
-			"server/outgoing's for people (wire.go).",
-		sites: []string{"client in open", "client in package level ×2"},
+			"server/outgoing's for people (server/controllers.go).",
+		sites: []string{"client in OpenBucket", "client in package level"},
 	},
 	"server/directories/github": {
 		why:   "The client is web.New's, on a way of server/outgoing.",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -16,6 +17,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
 )
 
 const module = "github.com/drover-project/drover"
@@ -105,14 +109,14 @@ func TestPlansStandOnTheStandardLibrary(t *testing.T) {
 // The rules of operations are asked by every engine: they stand on nothing, and only what has
 // operations knows them.
 func TestOperationsAreRulesAlone(t *testing.T) {
-	const operations = module + "/server/operations"
+	const rules = module + "/server/operations"
 	for _, p := range list(t, "-deps", "./server/operations") {
-		if !p.Standard && p.ImportPath != operations {
+		if !p.Standard && p.ImportPath != rules {
 			t.Errorf("server/operations depends on %s", p.ImportPath)
 		}
 	}
 	for _, p := range list(t, "./...") {
-		if from, _ := room(p.ImportPath); from != "server" && from != "cmd" && from != "test" && slices.Contains(p.Imports, operations) {
+		if from, _ := room(p.ImportPath); from != "server" && from != "cmd" && from != "test" && slices.Contains(p.Imports, rules) {
 			t.Errorf("%s imports server/operations: operations are the server's, and the command line shows them", p.ImportPath)
 		}
 	}
@@ -259,6 +263,60 @@ func TestWithoutTheRaceDetector(t *testing.T) {
 					if n.Sel.Name == "Parallel" || n.Sel.Name == "Go" {
 						t.Errorf("%s: a goroutine", set.Position(n.Pos()))
 					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// TestModuleIsTidy holds that go.mod names what is imported and nothing else.
+func TestModuleIsTidy(t *testing.T) {
+	if out, err := exec.Command("go", "mod", "tidy", "-diff").CombinedOutput(); err != nil {
+		t.Errorf("%v; run go mod tidy\n%s", err, out)
+	}
+}
+
+// TestStatesHaveAHome holds that states of clusters, machines and operations are written down once, as values of their types, and so
+// are the kinds of operations where a field Kind is given or compared.
+func TestStatesHaveAHome(t *testing.T) {
+	home := map[string]bool{"server/records": true, "server/operations": true}
+	state := map[string]bool{}
+	for _, s := range []any{
+		records.ClusterActive, records.ClusterUpdating, records.ClusterUnavailable, records.Active, records.Unavailable, records.WaitingForPlan, records.ApplyingPlan,
+		records.WaitingForProbes, records.WaitingForNode, operations.Succeeded, operations.Aborted,
+	} {
+		state[fmt.Sprintf("%q", s)] = true
+	}
+	kind := func(named, value ast.Expr) bool {
+		l, ok := value.(*ast.BasicLit)
+		if field, is := named.(*ast.SelectorExpr); is {
+			named = field.Sel
+		}
+		id, is := named.(*ast.Ident)
+		return ok && is && id.Name == "Kind" && slices.ContainsFunc(operations.Kinds(), func(k operations.Kind) bool { return fmt.Sprintf("%q", k) == l.Value })
+	}
+	for _, p := range list(t, "./server/...", "./cmd/...") {
+		if home[strings.TrimPrefix(p.ImportPath, module+"/")] {
+			continue
+		}
+		for _, file := range p.GoFiles {
+			f := parse(t, filepath.Join(p.Dir, file), 0)
+			ast.Inspect(f, func(n ast.Node) bool {
+				if l, ok := n.(*ast.BasicLit); ok && state[l.Value] {
+					t.Errorf("%s/%s has %s, which is a constant of records or operations", p.ImportPath, file, l.Value)
+				}
+				var named, value ast.Expr
+				switch n := n.(type) {
+				case *ast.KeyValueExpr:
+					named, value = n.Key, n.Value
+				case *ast.BinaryExpr:
+					named, value = n.X, n.Y
+				case *ast.AssignStmt:
+					named, value = n.Lhs[0], n.Rhs[0]
+				}
+				if kind(named, value) {
+					t.Errorf("%s/%s has the kind %s, which is a constant of operations", p.ImportPath, file, value.(*ast.BasicLit).Value)
 				}
 				return true
 			})

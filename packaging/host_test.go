@@ -71,7 +71,7 @@ func shells(t *testing.T) []shell {
 		if err != nil {
 			continue
 		}
-		if real, err := filepath.EvalSymlinks(path); err != nil || real == system {
+		if actual, err := filepath.EvalSymlinks(path); err != nil || actual == system {
 			continue
 		}
 		s.args[0] = path

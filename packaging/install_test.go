@@ -102,12 +102,12 @@ func TestTokenOnStandardInput(t *testing.T) {
 	eachShell(t, func(t *testing.T, sh shell) {
 		h := newHost(t, sh)
 		for _, tool := range []string{"sed", "tr", "head", "mktemp", "grep"} {
-			real, err := exec.LookPath(tool)
+			actual, err := exec.LookPath(tool)
 			if err != nil {
 				t.Fatal(err)
 			}
 			h.tool(tool, `echo "${CATTLE_TOKEN:+environment: $CATTLE_TOKEN }$*" >>`+h.log+`/others
-exec `+real+` "$@"`)
+exec `+actual+` "$@"`)
 		}
 		res := h.run([]byte(tokenLine+string(readFile(installScript))), "--server", s.URL, "--ca-checksum", checksum(s.ca.pem), "--worker")
 		if res.code != 0 {

@@ -7,17 +7,18 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/snapshots/inbucket"
-	"github.com/drover-project/drover/server/clusteragents"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/controllers/authtokens"
 	"github.com/drover-project/drover/server/controllers/certificates"
+	"github.com/drover-project/drover/server/controllers/clusteragents"
 	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/nodes"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
+	"github.com/drover-project/drover/server/controllers/requests"
 	"github.com/drover-project/drover/server/controllers/rights"
+	"github.com/drover-project/drover/server/controllers/snapshots"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/metrics"
 	"github.com/drover-project/drover/server/projects/membership"
@@ -33,8 +34,8 @@ import (
 type controllers struct {
 	nodes      *nodes.Controller
 	rke        *rke.Runner
-	snapshots  *daytwo.Asker
-	mirror     *daytwo.Mirror
+	asker      *daytwo.Asker
+	snapshots  *snapshots.Controller
 	files      *daytwo.Files
 	rehearsals *rehearsals.Asker
 	events     *events.Log
@@ -47,18 +48,18 @@ type controllers struct {
 
 func newControllers(d *data, i *identity, w *ways) *controllers {
 	c := &controllers{measured: metrics.NewWork(), nodes: newNodes(d, w), rke: newRKE(d, w)}
-	c.mirror = &daytwo.Mirror{State: d.state, Client: w.clusters.Client, Way: d.outgoing.People().Lead, Logger: d.Logger, Now: d.Now}
-	c.snapshots = &daytwo.Asker{State: d.state, Fault: c.mirror.Fault, Now: d.Now}
+	c.snapshots = &snapshots.Controller{State: d.state, Client: w.clusters.Client, Way: d.outgoing.People().Lead, Logger: d.Logger, Now: d.Now}
+	c.asker = &daytwo.Asker{State: d.state, Fault: c.snapshots.Fault, Now: d.Now}
 	c.files = &daytwo.Files{State: d.state, Ask: w.hosts.AskFor, Tunnel: w.hosts.Tunnel, Way: d.outgoing.People().Lead}
 	c.rehearsals = &rehearsals.Asker{
-		State: d.state, Snapshots: c.snapshots, Watching: w.hosts.Watching, InstallerImage: d.installerImage, DefaultRegistry: d.defaultRegistry, Files: c.files,
+		State: d.state, Snapshots: c.asker, Watching: w.hosts.Watching, InstallerImage: d.installerImage, DefaultRegistry: d.defaultRegistry, Files: c.files,
 		Server: func() (string, string) { return d.settings.ServerURL(), d.settings.CACerts() }, Now: d.Now, Logger: d.Logger,
 	}
 	c.events = events.New(events.Options{State: d.state, Now: d.Now, Logger: d.Logger})
 	c.clusters = clusters.New(clusters.Options{
 		State: d.state, Versions: d.versions.Data, RKE1Versions: d.rke1, InstallerImage: d.installerImage, DefaultRegistry: d.defaultRegistry,
 		Watching: w.hosts.Watching, Tunnel: w.hosts.Tunnel, API: w.clusters.API,
-		Work: c.nodes.Work, Order: c.nodes.Want, Observe: c.measured.Observer(), Logger: d.Logger, Now: d.Now,
+		Nodes: c.nodes, Observe: c.measured.Observer(), Logger: d.Logger, Now: d.Now,
 	})
 	c.applier = &clusters.Applier{
 		State: d.state, Preview: c.clusters.Preview, Versions: d.versions.Data, CheckRKE1: c.rke.Check, PreviewRKE1: c.rke.Preview,
@@ -84,20 +85,21 @@ func (c *controllers) observe(d *data, w *ways) {
 func (c *controllers) list(d *data, i *identity, w *ways) []reconcile.Worker {
 	r := rules{d.state, i.auth, d.Now}
 	c.rights = rights.NewKeeper(rights.Options{
-		Clusters: r.staying, Cluster: r.cluster, Bindings: r.bindingsIn, Find: d.state.Role, Projects: &membership.Membership{State: d.state, Now: d.Now}, Secrets: r.secretsIn,
-		Reports: func() bool { return d.settings.Get(settings.RightsByHand).Value == settings.Report }, Differs: r.differs, User: r.enabledUser, Uses: r.uses,
-		Client: w.clusters.Client, Sweep: w.accounts.Sweep, Logger: d.Logger,
+		Stored: r, Find: d.state.Role, Projects: &membership.Membership{State: d.state, Now: d.Now},
+		Reports: func() bool { return d.settings.Get(settings.RightsByHand).Value == settings.Report },
+		Client:  w.clusters.Client, Sweep: w.accounts.Sweep, Logger: d.Logger,
 	})
 	tokens := authtokens.NewKeeper(authtokens.Options{
-		Clusters: r.staying, Cluster: r.endpoint, Tokens: i.auth.Tokens, User: r.user, Uses: r.uses, Client: w.clusters.Client, Now: d.Now, Logger: d.Logger,
-		Image: func() string {
-			return installers.FromRegistry(d.defaultRegistry(), d.settings.Get("agent-image").Value)
+		Clusters: r.Staying, Cluster: r.endpoint, Tokens: i.auth.Tokens, User: r.user, Uses: r.Uses, Client: w.clusters.Client, Now: d.Now, Logger: d.Logger,
+		Image: func() string { return d.settings.Get("agent-image").Value }, Registry: d.defaultRegistry,
+	})
+	agents := &clusteragents.Controller{
+		Agents: w.inClusters, Client: w.clusters.Client, Authority: w.clusters.CA,
+		Clear: func(ctx context.Context, key records.ClusterKey, client kubernetes.Interface) error {
+			id, _ := r.Cluster(key)
+			return w.clear(ctx, id, key, client)
 		},
-	})
-	deployed := clusteragents.NewKeeper(w.inClusters, w.clusters.Client, w.clusters.CA, func(ctx context.Context, key records.ClusterKey, client kubernetes.Interface) error {
-		id, _ := r.cluster(key)
-		return w.clear(ctx, id, key, client)
-	})
+	}
 	reached := &reconcile.Signal{Of: "clusters' APIs"}
 	w.clusters.OnReach(func(key records.ClusterKey) {
 		tokens.CameBack(key)
@@ -107,13 +109,13 @@ func (c *controllers) list(d *data, i *identity, w *ways) []reconcile.Worker {
 		c.nodes.Worker(),
 		c.events.Worker(),
 		c.rke.Worker(),
-		c.mirror.Worker(),
-		(&daytwo.Requests{Asker: c.snapshots, Logger: d.Logger}).Worker(),
+		c.snapshots.Worker(),
+		(&requests.Controller{Asker: c.asker, Logger: d.Logger}).Worker(),
 		(&certificates.Controller{State: d.state, Ask: w.hosts.Ask, Dial: w.hosts.Dial, Logger: d.Logger}).Worker(),
 		c.rehearsals.Worker(),
 		c.rights.Worker(append(rights.Watches(d.state), reached.Watch())...),
 		tokens.Worker(append(authtokens.Watches(d.state), reached.Watch())...),
-		deployed.Worker(reached.Watch()),
+		agents.Worker(reached.Watch()),
 		i.directories.Worker(),
 		d.backups.Worker(),
 		c.clusters.Worker(),

@@ -22,8 +22,8 @@ type rules struct {
 	now   func() time.Time
 }
 
-// staying are the clusters that stay.
-func (r rules) staying() (all []records.ClusterKey) {
+// Staying are the clusters that stay.
+func (r rules) Staying() (all []records.ClusterKey) {
 	for _, d := range r.state.Clusters.List() {
 		if d.Value.Deleting.IsZero() {
 			all = append(all, records.ClusterKey(d.Key))
@@ -32,8 +32,8 @@ func (r rules) staying() (all []records.ClusterKey) {
 	return all
 }
 
-// cluster is the management ID of a cluster that stays.
-func (r rules) cluster(key records.ClusterKey) (id string, ok bool) {
+// Cluster is the management ID of a cluster that stays.
+func (r rules) Cluster(key records.ClusterKey) (id string, ok bool) {
 	d, ok := r.state.Clusters.Get(string(key))
 	return d.Value.ID, ok && d.Value.Deleting.IsZero()
 }
@@ -44,8 +44,8 @@ func (r rules) endpoint(key records.ClusterKey) (authtokens.Cluster, bool) {
 	return authtokens.Cluster{ID: d.Value.ID, Endpoint: d.Value.Spec.AuthEndpoint().Enabled}, ok && d.Value.Deleting.IsZero()
 }
 
-// bindingsIn are those of a cluster and its projects, and those of the server.
-func (r rules) bindingsIn(clusterID string) []roles.Binding {
+// Bindings are those of a cluster and its projects, and those of the server.
+func (r rules) Bindings(clusterID string) []roles.Binding {
 	var all []roles.Binding
 	for _, id := range []string{clusterID, ""} {
 		for _, d := range r.state.BindingsByCluster.Find(id) {
@@ -55,8 +55,8 @@ func (r rules) bindingsIn(clusterID string) []roles.Binding {
 	return all
 }
 
-// secretsIn are the secrets of the projects of a cluster.
-func (r rules) secretsIn(clusterID string) []records.ProjectSecret {
+// Secrets are the secrets of the projects of a cluster.
+func (r rules) Secrets(clusterID string) []records.ProjectSecret {
 	var all []records.ProjectSecret
 	for _, d := range r.state.ProjectSecrets.ListIn(clusterID + "/") {
 		all = append(all, d.Value)
@@ -67,8 +67,8 @@ func (r rules) secretsIn(clusterID string) []records.ProjectSecret {
 // maxDiffers is how many changes by hand are named.
 const maxDiffers = 10
 
-// differs keeps what somebody has changed by hand in a cluster, for its condition and its events.
-func (r rules) differs(ctx context.Context, key records.ClusterKey, what []string) error {
+// Differs keeps what somebody has changed by hand in a cluster, for its condition and its events.
+func (r rules) Differs(ctx context.Context, key records.ClusterKey, what []string) error {
 	named := what[:min(len(what), maxDiffers)]
 	d, ok := r.state.Clusters.Get(string(key))
 	if is := d.Value.Differs; !ok || is == nil && len(what) == 0 || is != nil && is.Count == len(what) && slices.Equal(is.What, named) {
@@ -87,8 +87,8 @@ func (r rules) differs(ctx context.Context, key records.ClusterKey, what []strin
 	return nil
 }
 
-// enabledUser is the ID of the user whom a principal stands for; false for one who is gone or disabled.
-func (r rules) enabledUser(principal string) (id string, ok bool) {
+// EnabledUser is the ID of the user whom a principal stands for; false for one who is gone or disabled.
+func (r rules) EnabledUser(principal string) (id string, ok bool) {
 	if id, local := roles.LocalUserID(principal); local {
 		d, ok := r.state.Users.Get(id)
 		return id, ok && !d.Value.Disabled
@@ -102,8 +102,8 @@ func (r rules) user(id string) (records.User, bool) {
 	return d.Value, ok
 }
 
-// uses says whether a user may use a cluster.
-func (r rules) uses(userID, clusterID string) bool {
+// Uses says whether a user may use a cluster.
+func (r rules) Uses(userID, clusterID string) bool {
 	d, ok := r.state.Users.Get(userID)
 	return ok && !d.Value.Disabled && auth.May(r.auth.IdentityOf(d.Value, records.Token{}), auth.Proxy, auth.OfCluster(clusterID))
 }

@@ -55,10 +55,10 @@ func newSurface(d *data, i *identity, w *ways, c *controllers) (*surface, error)
 			}},
 		},
 		Work: api.Work{
-			Clusters: c.applier, DayTwo: c.snapshots, Refresh: c.mirror.Refresh, PreviewOperation: c.clusters.PreviewOperation, Files: c.files, Rehearsals: c.rehearsals, RKE: c.rke,
+			Clusters: c.applier, DayTwo: c.asker, Refresh: c.snapshots.Refresh, PreviewOperation: c.clusters.PreviewOperation, Files: c.files, Rehearsals: c.rehearsals, RKE: c.rke,
 			Upgrades: &upgrades.Upgrader{
 				State: d.state, Clusters: c.applier, Versions: d.versions.Data, RKE1Versions: d.rke1, API: w.clusters.API, Client: w.clusters.Client,
-				Restorable: c.snapshots.Restorable, Now: d.Now,
+				Restorable: c.asker.Restorable, Now: d.Now,
 			},
 			Fleets:   &fleets.Fleets{State: d.state, Preview: c.clusters.PreviewFleet, Now: d.Now},
 			Handover: &handover.Desk{State: d.state, Clusters: c.applier, Versions: d.rke1, Client: w.clusters.Client, Compare: c.rke.Compare, OnHosts: c.rke.OnHosts, Now: d.Now},

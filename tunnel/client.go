@@ -194,7 +194,7 @@ func (c *Client) open(ctx context.Context) (*link, error) {
 		maps.Copy(with, header)
 		header = with
 	}
-	ws, answer, err := c.dialer.DialContext(ctx, c.o.URL, header)
+	ws, answer, err := c.dialer.DialContext(ctx, c.o.URL, header) //nolint:bodyclose // the library has read and closed it
 	if c.o.Renewal != nil && trust.Outdated(err) {
 		failed := c.renew(ctx)
 		switch {
@@ -203,7 +203,7 @@ func (c *Client) open(ctx context.Context) (*link, error) {
 		case failed != nil:
 			return nil, fmt.Errorf("connect: %w; no new CA is adopted: %w", err, failed)
 		}
-		ws, answer, err = c.dialer.DialContext(ctx, c.o.URL, header)
+		ws, answer, err = c.dialer.DialContext(ctx, c.o.URL, header) //nolint:bodyclose // the library has read and closed it
 	}
 	if err != nil {
 		return nil, c.handshakeError(err, answer)

@@ -416,7 +416,7 @@ func testBlackHole(t *testing.T, b *bed) {
 // authority makes a CA and a certificate of it for example.com, good for an hour.
 func authority(t *testing.T) (bundle []byte, pair tls.Certificate) {
 	t.Helper()
-	make := func(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
+	build := func(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -433,8 +433,8 @@ func authority(t *testing.T) (bundle []byte, pair tls.Certificate) {
 		return der, key
 	}
 	ca := &x509.Certificate{Subject: pkix.Name{CommonName: "CA"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	der, signer := make(ca, ca, nil)
-	leaf, key := make(&x509.Certificate{DNSNames: []string{"example.com"}}, ca, signer)
+	der, signer := build(ca, ca, nil)
+	leaf, key := build(&x509.Certificate{DNSNames: []string{"example.com"}}, ca, signer)
 	bundle = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return bundle, tls.Certificate{Certificate: [][]byte{leaf}, PrivateKey: key}
 }

@@ -227,8 +227,8 @@ func withoutTime(groups []string, a slog.Attr) slog.Attr {
 func redacted(args []string) []string {
 	out := slices.Clone(args)
 	for i, arg := range out {
-		flag, _, whole := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if !strings.HasPrefix(arg, "-") || flag != "token" && flag != "t" {
+		option, _, whole := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if !strings.HasPrefix(arg, "-") || option != "token" && option != "t" {
 			continue
 		}
 		if whole {

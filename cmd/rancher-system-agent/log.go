@@ -39,9 +39,9 @@ func newLogger(w io.Writer, level slog.Level, env func(string) string) *slog.Log
 }
 
 // newLines writes text lines, for the journal with priorities and without times.
-func newLines(w io.Writer, level slog.Level, journal bool) *slog.Logger {
+func newLines(w io.Writer, level slog.Level, toJournal bool) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
-	if !journal {
+	if !toJournal {
 		return slog.New(slog.NewTextHandler(w, o))
 	}
 	o.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {

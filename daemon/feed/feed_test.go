@@ -163,12 +163,12 @@ func TestMemoryIsBounded(t *testing.T) {
 	cost := 0
 	for _, track := range f.tracks {
 		cost += track.cost
-		real := 0
+		actual := 0
 		for _, p := range track.pieces {
-			real += cap(p.data) + pieceCost
+			actual += cap(p.data) + pieceCost
 		}
-		if real != track.cost {
-			t.Errorf("a track holds %d bytes and counts %d", real, track.cost)
+		if actual != track.cost {
+			t.Errorf("a track holds %d bytes and counts %d", actual, track.cost)
 		}
 	}
 	if len(f.tracks) > maxTracks || cost > maxTracks*maxTrack {

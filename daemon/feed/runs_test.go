@@ -3,6 +3,7 @@ package feed
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -146,7 +147,7 @@ func TestFollowingRunsAfterALoss(t *testing.T) {
 			}
 		}
 	}, nil)
-	if err != context.Canceled {
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
 	for _, line := range []string{"i0[stdout]: one\n", "i0[stdout]: two\n", "beat[stdout]: pulse\n", "beat[stdout]: third\n", "instruction i0 of plan"} {

@@ -88,16 +88,16 @@ func (s *Service) podLog(w http.ResponseWriter, r *http.Request, component strin
 		return
 	}
 	out := bufio.NewWriter(Prompt(w))
-	print := func(lines []string) error {
+	send := func(lines []string) error {
 		for _, line := range lines {
 			_, _ = out.WriteString(line + "\n") // Flush says it
 		}
 		return out.Flush()
 	}
-	if err = print(lastOf(pod, component, tail)); err == nil && follow {
+	if err = send(lastOf(pod, component, tail)); err == nil && follow {
 		err = pod.Follow(r.Context(), component,
-			func(restart int) error { return print([]string{runHeading(component, restart)}) },
-			func(lines []podlogs.Line) error { return print(readable(lines)) })
+			func(restart int) error { return send([]string{runHeading(component, restart)}) },
+			func(lines []podlogs.Line) error { return send(readable(lines)) })
 	}
 	if err != nil {
 		s.o.Logger.Debug("log of a pod is not read to its end", "error", err)

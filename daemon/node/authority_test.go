@@ -48,7 +48,7 @@ func (m *management) exchange(t *testing.T, prover string) {
 // newCA makes a CA and a certificate of it for the server, both for an hour around now.
 func newCA(t *testing.T) (bundle string, pair tls.Certificate) {
 	t.Helper()
-	make := func(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
+	build := func(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -64,8 +64,8 @@ func newCA(t *testing.T) (bundle string, pair tls.Certificate) {
 		return der, key
 	}
 	ca := &x509.Certificate{Subject: pkix.Name{CommonName: "CA"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	der, signer := make(ca, ca, nil)
-	leaf, key := make(&x509.Certificate{DNSNames: []string{"drover.test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, ca, signer)
+	der, signer := build(ca, ca, nil)
+	leaf, key := build(&x509.Certificate{DNSNames: []string{"drover.test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, ca, signer)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), tls.Certificate{Certificate: [][]byte{leaf}, PrivateKey: key}
 }
 

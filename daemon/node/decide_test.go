@@ -159,7 +159,7 @@ func TestStuckTunnelEndsTheAgent(t *testing.T) {
 	cause := &tunnel.StuckError{Since: time.Now(), Cause: errors.New("no place left")}
 	l := &life.Life{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Hopeless: stuck,
 		Parts: []life.Part{{Name: "tunnel", Run: func(context.Context) error { return cause }}}}
-	if err := l.Run(t.Context()); err != error(cause) || !strings.Contains(err.Error(), "although the server answers") {
+	if err := l.Run(t.Context()); !errors.Is(err, error(cause)) || !strings.Contains(err.Error(), "although the server answers") {
 		t.Errorf("error %v", err)
 	}
 	if stuck(errors.New("something else")) || stuck(nil) {
@@ -189,7 +189,7 @@ func TestExplainRefusal(t *testing.T) {
 
 func TestOutdated(t *testing.T) {
 	now := time.Now()
-	make := func(days int, names []string, ips ...string) []byte {
+	build := func(days int, names []string, ips ...string) []byte {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -210,10 +210,10 @@ func TestOutdated(t *testing.T) {
 		text []byte
 		want string
 	}{
-		{"good", make(4, []string{"n1"}, "203.0.113.7", "fd00::7"), ""},
-		{"ends soon", make(2, []string{"n1"}, "203.0.113.7", "fd00::7"), "it ends on"},
-		{"another address", make(9, []string{"n1"}, "203.0.113.7"), "fd00::7"},
-		{"another name", make(9, []string{"n2"}, "203.0.113.7", "fd00::7"), "n1"},
+		{"good", build(4, []string{"n1"}, "203.0.113.7", "fd00::7"), ""},
+		{"ends soon", build(2, []string{"n1"}, "203.0.113.7", "fd00::7"), "it ends on"},
+		{"another address", build(9, []string{"n1"}, "203.0.113.7"), "fd00::7"},
+		{"another name", build(9, []string{"n2"}, "203.0.113.7", "fd00::7"), "n1"},
 		{"no PEM", []byte("<html>"), "no PEM"},
 	} {
 		if err := outdated(tc.text, now, "n1", a); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {

@@ -163,7 +163,7 @@ func (b *below) line(m masker, line string) (masked string, ok bool) {
 func (m masker) args(args []string) []string {
 	masked := make([]string, len(args))
 	for i, a := range args {
-		if i > 0 && flag.MatchString(args[i-1]) && !strings.HasPrefix(a, "-") {
+		if i > 0 && flag.MatchString(args[i-1]) /* #nosec G602 -- i > 0 */ && !strings.HasPrefix(a, "-") {
 			masked[i] = m.tag(a)
 			continue
 		}

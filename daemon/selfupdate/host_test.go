@@ -4,15 +4,14 @@ package selfupdate
 // one service. What the real systemd does is in test/e2e.
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,56 +19,32 @@ import (
 	"time"
 )
 
-// mark stands before what a copy of the test binary is to be, at its end.
+// mark stands before what a copy of testdata/agent is to be, at its end.
 const mark = "\nbehave as an agent that: "
 
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
-		behave()
-		return
-	}
-	os.Exit(m.Run())
-}
+// agent is the program of testdata/agent. It is small and without the race detector, as hundreds of copies are written and started.
+var agent []byte
 
-// behave is an agent of the kind that is written at the end of the program's own file.
-func behave() {
-	me, err := os.ReadFile("/proc/self/exe")
+func TestMain(m *testing.M) { os.Exit(withAgent(m)) }
+
+func withAgent(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "agent")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
-	kind := string(me[bytes.LastIndex(me, []byte(mark))+len(mark):])
-	switch os.Args[1] {
-	case "version":
-		fmt.Println("rancher-system-agent version v-" + strings.ReplaceAll(kind, " ", "-"))
-	case "validate-config":
-		if kind == "refuses the configuration" {
-			fmt.Fprintln(os.Stderr, "no such key")
-			os.Exit(1)
-		}
-	case "sentinel":
-		if kind == "crashes" {
-			os.Exit(3)
-		}
-		boot, err := BootID()
-		if err == nil {
-			err = os.MkdirAll(os.Args[2], 0o700)
-		}
-		if err == nil && kind != "hangs" {
-			err = WriteHealth(os.Args[2], Health{PID: os.Getpid(), Boot: boot, Remote: true, Connected: kind != "does not connect"})
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		if kind != "is old" { // time is for the new one
-			err = os.WriteFile(settledFile(os.Args[2], os.Getpid()), nil, 0o600)
-		}
-		if err != nil {
-			os.Exit(1)
-		}
-		<-time.After(time.Hour) // the runtime ends a process in which nothing will ever happen
+	defer os.RemoveAll(dir)
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", dir, "./testdata/agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
 	}
+	if agent, err = os.ReadFile(dir + "/agent"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
 }
 
 // settledFile says that an agent will do no more than it has done.
@@ -78,15 +53,12 @@ func settledFile(dir string, pid int) string { return fmt.Sprintf("%s/settled-%d
 // program makes an agent of a kind and returns its path and checksum.
 func program(t *testing.T, dir, kind string) (path, sum string) {
 	t.Helper()
-	me, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
 	path = filepath.Join(dir, "agent")
-	if err := os.WriteFile(path, append(me, mark+kind...), 0o755); err != nil {
+	if err := os.WriteFile(path, slices.Concat(agent, []byte(mark+kind)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if sum, err = checksum(path); err != nil {
+	sum, err := checksum(path)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return path, sum
@@ -242,7 +214,7 @@ func (s *scene) until(what string, ok func() bool) {
 
 func (s *scene) updater() *Updater {
 	return &Updater{
-		Program: s.program, Version: "v-is-old", Config: s.config, Dir: s.update, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Program: s.program, Version: "v-is-old", Config: s.config, Dir: s.update, Logger: slog.New(slog.DiscardHandler),
 		systemctl: s.manager.systemctl, unitDir: s.units, every: time.Millisecond,
 	}
 }

@@ -142,7 +142,7 @@ func killedAt(t *testing.T, kind string, die int, reboot bool) (steps int) {
 	w := s.watcher(nil)
 	if reboot { // the agents of this test know one boot only
 		clock := w.clock
-		real, err := BootID()
+		actual, err := BootID()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func killedAt(t *testing.T, kind string, die int, reboot bool) (steps int) {
 		w.clock = func() (string, float64, error) {
 			boot, uptime, err := clock()
 			if !first {
-				boot = real
+				boot = actual
 			}
 			first = false
 			return boot, uptime, err

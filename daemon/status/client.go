@@ -66,6 +66,9 @@ func (c *Client) get(ctx context.Context, path string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("ask the agent: %w", err)
 	}
 	answer, err := c.http.Do(request)
+	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) { // it ended before it took the connection; another may run by now
+		answer, err = c.http.Do(request)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, ErrNoAgent

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/drover-project/drover/test/skips"
 )
@@ -202,4 +203,35 @@ func TestOnlyRootIsAnswered(t *testing.T) {
 func readAll(r io.Reader) string {
 	b, _ := io.ReadAll(r) // a connection that is cut gives what came
 	return string(b)
+}
+
+// TestAnAgentThatEndsWhileItIsAsked: its socket takes a connection as long as any process of it is there, and never answers.
+func TestAnAgentThatEndsWhileItIsAsked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "status.sock")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting, err := listener.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiting.Close()
+	asked := make(chan error)
+	go func() {
+		_, err := NewClient(path).Status(t.Context())
+		asked <- err
+	}()
+	poll := []unix.PollFd{{Fd: int32(waiting.Fd()), Events: unix.POLLIN}}
+	for n := 0; n == 0; {
+		if n, err = unix.Poll(poll, 1000); err != nil && !errors.Is(err, unix.EINTR) {
+			t.Fatal(err)
+		}
+	}
+	waiting.Close()
+	listener.SetUnlinkOnClose(false)
+	listener.Close()
+	if err := <-asked; !errors.Is(err, ErrNoAgent) {
+		t.Errorf("got %v, want ErrNoAgent", err)
+	}
 }

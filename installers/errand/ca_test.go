@@ -350,7 +350,7 @@ func TestNewCAsAreMadeOnce(t *testing.T) {
 
 // TestNewCAsAfterACrash: whenever the host goes down, there are none or all of them, and another try has them.
 func TestNewCAsAfterACrash(t *testing.T) {
-	real, err := exec.LookPath("openssl")
+	actual, err := exec.LookPath("openssl")
 	if err != nil {
 		skips.Skip(t, "there is no openssl")
 	}
@@ -365,7 +365,7 @@ if [ "$(wc -l <'%[1]s/count')" -eq %[2]d ]; then
     kill -9 "$of" $PPID
     exit 1
 fi
-exec %[3]s "$@"`, i.dir, dies, real, os.Getpid()))
+exec %[3]s "$@"`, i.dir, dies, actual, os.Getpid()))
 			if out, err := i.run(i.NewCAs("op-1-newcas-1"), 0); err == nil {
 				t.Fatalf("it did not go down: %s", out)
 			}
@@ -429,11 +429,11 @@ func TestNewCAsAreRefused(t *testing.T) {
 func TestAHostWithoutOpenssl(t *testing.T) {
 	i := newIsland(t)
 	for _, name := range []string{"sh", "mkdir", "date", "tee", "cat", "mv"} {
-		real, err := exec.LookPath(name)
+		actual, err := exec.LookPath(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(real, filepath.Join(i.dir, "bin", name)); err != nil {
+		if err := os.Symlink(actual, filepath.Join(i.dir, "bin", name)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -42,7 +42,7 @@ type entry struct {
 	link string
 }
 
-func file(name, body string) entry { return entry{name: name, mode: 0o644, body: body} }
+func file(ref, body string) entry { return entry{name: ref, mode: 0o644, body: body} }
 
 // layer makes a layer of the entries.
 func layer(t testing.TB, entries ...entry) v1.Layer {
@@ -163,7 +163,7 @@ func (h *hub) was(t *testing.T, part string) bool {
 	return false
 }
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func write(t testing.TB, path, content string) string {
 	t.Helper()

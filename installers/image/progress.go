@@ -56,15 +56,15 @@ func (l *layerAt) ended(how string) {
 
 // amount writes bytes done and in all, in a unit in which the whole is readable.
 func amount(done, all int64) string {
-	unit, name := int64(1), "bytes"
+	unit, word := int64(1), "bytes"
 	switch most := max(done, all); {
 	case most >= 10<<20:
-		unit, name = 1<<20, "MiB"
+		unit, word = 1<<20, "MiB"
 	case most >= 10<<10:
-		unit, name = 1<<10, "KiB"
+		unit, word = 1<<10, "KiB"
 	}
 	if all < 0 || done >= all {
-		return fmt.Sprintf("%d %s", done/unit, name)
+		return fmt.Sprintf("%d %s", done/unit, word)
 	}
-	return fmt.Sprintf("%d of %d %s", done/unit, all/unit, name)
+	return fmt.Sprintf("%d of %d %s", done/unit, all/unit, word)
 }

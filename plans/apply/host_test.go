@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -102,7 +101,7 @@ func options(dir string) apply.Options {
 		Units:     func(context.Context, string) (string, string, error) { return "active", "running", nil },
 		// However slow the machine is; who tests patience has less.
 		PeriodicPatience: time.Hour,
-		Logger:           slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger:           slog.New(slog.DiscardHandler),
 	}
 }
 

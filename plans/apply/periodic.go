@@ -264,7 +264,7 @@ func (e *Engine) runDirectly(ctx context.Context, in plans.Instruction, dir stri
 	case errors.As(err, &exit) && exit.ExitCode() > 0 && ctx.Err() == nil:
 		return exit.ExitCode(), nil
 	case ctx.Err() != nil:
-		return -1, fmt.Errorf("killed %v", context.Cause(ctx))
+		return -1, fmt.Errorf("killed %w", context.Cause(ctx))
 	}
 	return -1, err
 }

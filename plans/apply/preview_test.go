@@ -69,7 +69,7 @@ func TestPreviewIsWhatIsDone(t *testing.T) {
 	if os.Getuid() != 0 {
 		skips.Skip(t, "only root may give files away")
 	}
-	const real = "/var/lib/agent/etc/k3s/config.yaml"
+	const actual = "/var/lib/agent/etc/k3s/config.yaml"
 	const linked = "/etc/rancher/k3s/config.yaml"
 	owned := file("/etc/f", "1")
 	owned.UID, owned.GID = 12, 34
@@ -103,15 +103,15 @@ func TestPreviewIsWhatIsDone(t *testing.T) {
 			[]apply.FileChange{{Path: "/srv/d", Really: "/srv/d", Action: "mode", OldMode: 0o755, NewMode: 0o777 | fs.ModeSticky, OldOwner: "0:0", NewOwner: "0:0"}}},
 		{"redirected", func(h *host) { h.put(linked, "operator's", 0o644) }, []plans.File{file(linked, "1")},
 			[]apply.FileChange{
-				{Path: linked, Really: real, Action: "create", New: []byte("1"), NewMode: 0o600, NewOwner: "0:0"},
-				{Path: linked, Really: real, Action: "link", Old: []byte("operator's"), OldMode: 0o644, OldOwner: "0:0"},
+				{Path: linked, Really: actual, Action: "create", New: []byte("1"), NewMode: 0o600, NewOwner: "0:0"},
+				{Path: linked, Really: actual, Action: "link", Old: []byte("operator's"), OldMode: 0o644, OldOwner: "0:0"},
 			}},
-		{"redirected, both places the same", func(h *host) { h.put(real, "0", 0o600); h.link("/etc/rancher/k3s", "/var/lib/agent/etc/k3s") }, []plans.File{file(linked, "1")},
-			[]apply.FileChange{{Path: linked, Really: real, Action: "replace", Old: []byte("0"), New: []byte("1"), OldMode: 0o600, NewMode: 0o600, OldOwner: "0:0", NewOwner: "0:0"}}},
-		{"redirected, deleted", func(h *host) { h.put(real, "1", 0o600); h.link(linked, real) }, []plans.File{{Path: linked, Action: plans.ActionDelete}},
+		{"redirected, both places the same", func(h *host) { h.put(actual, "0", 0o600); h.link("/etc/rancher/k3s", "/var/lib/agent/etc/k3s") }, []plans.File{file(linked, "1")},
+			[]apply.FileChange{{Path: linked, Really: actual, Action: "replace", Old: []byte("0"), New: []byte("1"), OldMode: 0o600, NewMode: 0o600, OldOwner: "0:0", NewOwner: "0:0"}}},
+		{"redirected, deleted", func(h *host) { h.put(actual, "1", 0o600); h.link(linked, actual) }, []plans.File{{Path: linked, Action: plans.ActionDelete}},
 			[]apply.FileChange{
-				{Path: linked, Really: real, Action: "delete", OldMode: 0o777, OldOwner: "0:0"},
-				{Path: linked, Really: real, Action: "delete", Old: []byte("1"), OldMode: 0o600, OldOwner: "0:0"},
+				{Path: linked, Really: actual, Action: "delete", OldMode: 0o777, OldOwner: "0:0"},
+				{Path: linked, Really: actual, Action: "delete", Old: []byte("1"), OldMode: 0o600, OldOwner: "0:0"},
 			}},
 		{"a directory and a file in it", nil, []plans.File{{Path: "/srv/d", Directory: true}, file("/srv/d/f", "1")},
 			[]apply.FileChange{

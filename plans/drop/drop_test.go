@@ -1,7 +1,6 @@
 package drop_test
 
 import (
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -232,7 +231,7 @@ func TestTheDirectory(t *testing.T) {
 		if err := make(path); err != nil {
 			t.Fatal(err)
 		}
-		err := drop.New(drop.Options{Dir: path, Engine: &engine{}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}).Run(t.Context())
+		err := drop.New(drop.Options{Dir: path, Engine: &engine{}, Logger: slog.New(slog.DiscardHandler)}).Run(t.Context())
 		if want := "directory of plans " + path + " " + name; err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -106,7 +105,7 @@ func TestKilledBeforeTheResultWasRecorded(t *testing.T) {
 		cancel() // the agent is stopped just when the result is there
 		return apply.Result{Succeeded: true}, nil
 	}
-	source := drop.New(drop.Options{Dir: b.dir, Engine: b.engine, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	source := drop.New(drop.Options{Dir: b.dir, Engine: b.engine, Logger: slog.New(slog.DiscardHandler)})
 	if err := source.Run(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -171,11 +171,11 @@ func link(t *testing.T, target, path string) {
 
 func relative(t *testing.T, from, to string) string {
 	t.Helper()
-	real, err := filepath.EvalSymlinks(from)
+	actual, err := filepath.EvalSymlinks(from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, err := filepath.Rel(real, to)
+	path, err := filepath.Rel(actual, to)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -33,7 +32,7 @@ func realSource(t testing.TB, dir string) *drop.Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	quiet := slog.New(slog.DiscardHandler)
 	e, err := apply.New(apply.Options{
 		Root: filepath.Join(dir, "root"), WorkDir: filepath.Join(dir, "work"), LedgerDir: filepath.Join(dir, "ledgers"),
 		Supervisor: []string{self, "supervise-instruction"}, Logger: quiet,

@@ -42,7 +42,7 @@ type stream struct {
 	in     *meter
 	dec    *json.Decoder
 	cancel context.CancelCauseFunc
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // of the stream, which lives beyond the call
 	pulse  pulse
 	timer  *time.Timer
 }
@@ -78,7 +78,7 @@ func (c *client) watch(ctx context.Context, version string, initial bool, second
 	if err != nil {
 		timer.Stop()
 		cancel(nil)
-		if context.Cause(ctx) == errSilent {
+		if errors.Is(context.Cause(ctx), errSilent) {
 			err = errSilent
 		}
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -157,7 +156,7 @@ func (e *engine) Probes(_ context.Context, _ apply.Standing, last map[string]pla
 	return last, nil
 }
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // follow runs a source against the server until the test ends or stop is called.
 func follow(t *testing.T, s *server, e *engine) (src *Source, stop func()) {

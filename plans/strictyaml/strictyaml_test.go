@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -134,7 +135,8 @@ func FuzzStrictYAML(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		docs, err := Read(Source{Limits: limits}, []byte(text))
 		if err != nil {
-			for _, e := range err.(Errors) {
+			all, _ := errors.AsType[Errors](err)
+			for _, e := range all {
 				if e.Reason == "" {
 					t.Errorf("%+v", e)
 				}

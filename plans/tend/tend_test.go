@@ -2,7 +2,6 @@ package tend_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -77,7 +76,7 @@ func (e *engine) ran() []string {
 }
 
 func tender(e *engine) *tend.Tender {
-	return &tend.Tender{Engine: e, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now}
+	return &tend.Tender{Engine: e, Logger: slog.New(slog.DiscardHandler), Now: time.Now}
 }
 
 // job looks after a plan with one probe and one periodic instruction, very often.

@@ -1,6 +1,7 @@
 package written
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/drover-project/drover/plans"
@@ -15,7 +16,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := Parse("x.yaml", b)
 		if err != nil {
-			at, ok := err.(strictyaml.Error)
+			at, ok := errors.AsType[strictyaml.Error](err)
 			if !ok || at.Line < 1 || at.File != "x.yaml" {
 				t.Errorf("error %T %v", err, err)
 			}

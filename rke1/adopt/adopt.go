@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/dial"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/state"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // parallel is how many hosts are looked at together.
@@ -148,7 +148,7 @@ func look(ctx context.Context, o Options, n config.Node) (*host, error) {
 
 func (h *host) look(ctx context.Context) error {
 	processes := map[string]nodeconfig.Process{}
-	for _, name := range wanted.Names() {
+	for _, name := range desired.Names() {
 		processes[name] = nodeconfig.Process{Name: name}
 	}
 	containers, err := h.Engine().Look(ctx, &nodeconfig.NodeConfig{Processes: processes})
@@ -156,11 +156,11 @@ func (h *host) look(ctx context.Context) error {
 		return fmt.Errorf("look at host %s: %w", h.Address, err)
 	}
 	for _, c := range containers {
-		if c.Name == wanted.Sidekick {
+		if c.Name == desired.Sidekick {
 			h.tools = c.Image
 		}
 		for _, bind := range c.Binds {
-			if from, _, _ := strings.Cut(bind, ":"); strings.HasSuffix(from, kubernetesDir) && slices.Contains(wanted.Names(), c.Name) {
+			if from, _, _ := strings.Cut(bind, ":"); strings.HasSuffix(from, kubernetesDir) && slices.Contains(desired.Names(), c.Name) {
 				h.dir = from
 			}
 		}

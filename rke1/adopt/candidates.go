@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/snapshots"
 	"github.com/drover-project/drover/rke1/state"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 const (
@@ -228,8 +228,8 @@ func (h *host) different(s *state.State, n config.Node) []string {
 			all = append(all, f.Path)
 		}
 	}
-	if keys := string(h.file(wanted.EncryptionFile)); keys != "" && strings.TrimSpace(keys) != strings.TrimSpace(s.Current.Encryption) {
-		all = append(all, path.Join("/", h.prefix(), wanted.EncryptionFile))
+	if keys := string(h.file(desired.EncryptionFile)); keys != "" && strings.TrimSpace(keys) != strings.TrimSpace(s.Current.Encryption) {
+		all = append(all, path.Join("/", h.prefix(), desired.EncryptionFile))
 	}
 	return all
 }

@@ -63,10 +63,10 @@ func With(err error, s Step) error { return &advised{err, s} }
 // Of are the steps of an error and of those that it wraps, the outermost first, each once.
 func Of(err error) []Step {
 	var all []Step
-	if a, ok := err.(*advised); ok {
+	if a, ok := err.(*advised); ok { //nolint:errorlint // each layer is looked at by itself
 		all = append(all, a.step)
 	}
-	switch w := err.(type) {
+	switch w := err.(type) { //nolint:errorlint // unwraps
 	case interface{ Unwrap() error }:
 		all = append(all, Of(w.Unwrap())...)
 	case interface{ Unwrap() []error }:

@@ -11,9 +11,9 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // Host is a host, with an image that is there or can be pulled: that of Kubernetes, which has ip and iptables. With another one the
@@ -71,7 +71,7 @@ const empty = `for dir; do rm -rf -- "$dir"/* "$dir"/.[!.]* "$dir"/..?*; done`
 
 func (h Host) script(text string, args ...string) onhost.Once {
 	return onhost.Once{Process: nodeconfig.Process{
-		Name: wanted.Cleaner, Image: h.Image, ImageRegistryAuthConfig: h.Auth, NetworkMode: "host", PidMode: "host", Privileged: true, RestartPolicy: "no",
+		Name: desired.Cleaner, Image: h.Image, ImageRegistryAuthConfig: h.Auth, NetworkMode: "host", PidMode: "host", Privileged: true, RestartPolicy: "no",
 		Command: append([]string{"sh", "-c", text, "clean"}, args...),
 	}}
 }

@@ -3,6 +3,7 @@ package config
 // parse.go reads a config in either of its forms and says what of it nobody understands.
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -123,7 +124,7 @@ const maxProblems = 100
 // tabbed says of a syntax error that it is one of tabs, where the parser speaks of characters
 // and tokens. The parser names the line of the tab or the one before.
 func tabbed(err error, text []byte) error {
-	errs, ok := err.(strictyaml.Errors)
+	errs, ok := errors.AsType[strictyaml.Errors](err)
 	if !ok || len(errs) != 1 || errs[0].Kind != strictyaml.Syntax {
 		return err
 	}

@@ -12,15 +12,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/nodeconfig"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // Found is what a host has.
 type Found struct {
 	// Containers are all of the host, or at least those with nodeconfig.Label and those with a name of package wanted.
 	Containers []nodeconfig.Container
-	// Images has what those of wanted.Host give to their containers that are on the host.
+	// Images has what those of desired.Host give to their containers that are on the host.
 	Images map[string]nodeconfig.Base
 	// EtcdData says that etcd has its data directory: what it was founded with is in there, and the flags for that mean nothing.
 	EtcdData bool
@@ -66,10 +66,10 @@ func (d Difference) Action() (nodeconfig.Action, bool) {
 }
 
 // services are the containers that go when their role goes. In this order: nginx-proxy has the port that the API server needs.
-var services = []string{wanted.NginxProxy, wanted.Scheduler, wanted.ControllerManager, wanted.KubeAPIServer, wanted.RollingSnapshots, wanted.Etcd}
+var services = []string{desired.NginxProxy, desired.Scheduler, desired.ControllerManager, desired.KubeAPIServer, desired.RollingSnapshots, desired.Etcd}
 
 // Of compares a host with what it has. An empty list is a host that is as it should be.
-func Of(h wanted.Host, f Found) []Difference {
+func Of(h desired.Host, f Found) []Difference {
 	byName := make(map[string]*nodeconfig.Container, len(f.Containers))
 	for i := range f.Containers {
 		byName[f.Containers[i].Name] = &f.Containers[i]
@@ -77,7 +77,7 @@ func Of(h wanted.Host, f Found) []Difference {
 	d := differ{host: h, found: f, byName: byName}
 	for _, service := range services {
 		is := byName[service]
-		if is != nil && mine(is, service) && !slices.ContainsFunc(h.Containers, func(c wanted.Container) bool { return c.Name == service }) {
+		if is != nil && mine(is, service) && !slices.ContainsFunc(h.Containers, func(c desired.Container) bool { return c.Name == service }) {
 			d.add(Difference{Container: service, Kind: Remove, Reasons: []string{"it has no place on this host"}, Found: is.ID})
 		}
 	}
@@ -88,7 +88,7 @@ func Of(h wanted.Host, f Found) []Difference {
 }
 
 type differ struct {
-	host        wanted.Host
+	host        desired.Host
 	found       Found
 	byName      map[string]*nodeconfig.Container
 	newSidekick bool
@@ -102,7 +102,7 @@ func (d *differ) add(one Difference) {
 
 // mine says whether a container is one of RKE1's: they carry their name as a label, except for the snapshots' of the peer.
 func mine(c *nodeconfig.Container, name string) bool {
-	return c.Labels[nodeconfig.Label] == name || name == wanted.RollingSnapshots
+	return c.Labels[nodeconfig.Label] == name || name == desired.RollingSnapshots
 }
 
 func (d *differ) container(p *nodeconfig.Process) {
@@ -119,7 +119,7 @@ func (d *differ) container(p *nodeconfig.Process) {
 		if old != nil {
 			one.Found = old.ID
 		}
-		d.newSidekick = d.newSidekick || p.Name == wanted.Sidekick
+		d.newSidekick = d.newSidekick || p.Name == desired.Sidekick
 		d.add(one)
 		return
 	case !mine(is, p.Name):
@@ -129,9 +129,9 @@ func (d *differ) container(p *nodeconfig.Process) {
 	reasons := d.reasons(p, is)
 	switch {
 	case len(reasons) > 0:
-		d.newSidekick = d.newSidekick || p.Name == wanted.Sidekick
+		d.newSidekick = d.newSidekick || p.Name == desired.Sidekick
 		d.add(Difference{Container: p.Name, Kind: nodeconfig.Replace, Reasons: reasons, Process: p, Found: is.ID})
-	case p.Name == wanted.Sidekick: // which is never started
+	case p.Name == desired.Sidekick: // which is never started
 	case is.Restarting:
 		d.add(Difference{Container: p.Name, Kind: nodeconfig.Restart, Reasons: []string{"it starts again and again"}, Found: is.ID})
 	case !is.Running:
@@ -164,7 +164,7 @@ func (d *differ) reasons(p *nodeconfig.Process, is *nodeconfig.Container) []stri
 	}
 	if there || len(p.Args) > 0 {
 		var founding []string
-		if p.Name == wanted.Etcd && d.found.EtcdData {
+		if p.Name == desired.Etcd && d.found.EtcdData {
 			founding = []string{"--initial-cluster=", "--initial-cluster-state="}
 		}
 		reasons = append(reasons, words("argument", args, is.Cmd, founding)...)
@@ -176,8 +176,8 @@ func (d *differ) reasons(p *nodeconfig.Process, is *nodeconfig.Container) []stri
 	if there {
 		reasons = append(reasons, variables(p.Env, base.Env, is.Env)...)
 	}
-	if d.newSidekick && slices.Contains(p.VolumesFrom, wanted.Sidekick) {
-		reasons = append(reasons, "its volumes are of a new "+wanted.Sidekick)
+	if d.newSidekick && slices.Contains(p.VolumesFrom, desired.Sidekick) {
+		reasons = append(reasons, "its volumes are of a new "+desired.Sidekick)
 	}
 	return reasons
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/versions"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // host is one with all roles, and SELinux when labeled.
-func host(t *testing.T, labeled bool) wanted.Host {
+func host(t *testing.T, labeled bool) desired.Host {
 	t.Helper()
 	data, err := versions.Load(t.Context(), "", versions.Options{})
 	if err != nil {
@@ -25,18 +25,18 @@ func host(t *testing.T, labeled bool) wanted.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := wanted.Facts{OSType: "linux", Architecture: "x86_64", DockerRootDir: "/var/lib/docker"}
+	facts := desired.Facts{OSType: "linux", Architecture: "x86_64", DockerRootDir: "/var/lib/docker"}
 	if labeled {
 		facts.SecurityOptions = []string{"name=selinux"}
 	}
-	all, err := wanted.Cluster(wanted.Input{
+	all, err := desired.Cluster(desired.Input{
 		Config: &config.Cluster{
 			KubernetesVersion: "v1.30.5-rancher1-1", SystemImages: images, Authorization: config.Authorization{Mode: "rbac"},
 			PrivateRegistries: []config.PrivateRegistry{{User: "u", Password: "hunter2"}},
 			Nodes:             []config.Node{{Address: "10.0.0.1", HostnameOverride: "n1", Role: []string{config.RoleEtcd, config.RoleControlPlane, config.RoleWorker}}},
 		},
 		Versions: data,
-		Hosts:    map[string]wanted.Facts{"10.0.0.1": facts},
+		Hosts:    map[string]desired.Facts{"10.0.0.1": facts},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func host(t *testing.T, labeled bool) wanted.Host {
 var base = nodeconfig.Base{Entrypoint: []string{"/image/entry"}, Cmd: []string{"cmd"}, Env: []string{"PATH=/bin", "ETCDCTL_API=2"}}
 
 // found is the host with everything as wanted, the way Docker shows it, with lists in any order.
-func found(h wanted.Host) Found {
+func found(h desired.Host) Found {
 	f := Found{Images: map[string]nodeconfig.Base{}, EtcdData: true}
 	shuffled := func(list []string) []string {
 		list = slices.Clone(list)
@@ -58,7 +58,7 @@ func found(h wanted.Host) Found {
 		f.Images[c.Image] = base
 		is := nodeconfig.Container{
 			ID: "id-" + c.Name, Name: c.Name, Image: c.Image, Entrypoint: shuffled(c.Command), Cmd: shuffled(c.Args), Binds: shuffled(c.Binds),
-			SecurityOpt: shuffled(c.SecurityOpt), Labels: map[string]string{nodeconfig.Label: c.Name}, Running: c.Name != wanted.Sidekick,
+			SecurityOpt: shuffled(c.SecurityOpt), Labels: map[string]string{nodeconfig.Label: c.Name}, Running: c.Name != desired.Sidekick,
 		}
 		if len(c.Command) == 0 {
 			is.Entrypoint = base.Entrypoint
@@ -67,7 +67,7 @@ func found(h wanted.Host) Found {
 			is.SecurityOpt = []string{"label=disable"} // Docker's own
 		}
 		is.Env = shuffled(append([]string{"PATH=/bin"}, c.Env...))
-		if c.Name != wanted.Etcd {
+		if c.Name != desired.Etcd {
 			is.Env = append(is.Env, "ETCDCTL_API=2")
 		}
 		f.Containers = append(f.Containers, is)
@@ -117,11 +117,11 @@ func (f *Found) of(name string) *nodeconfig.Container {
 	return &f.Containers[slices.IndexFunc(f.Containers, func(c nodeconfig.Container) bool { return c.Name == name })]
 }
 
-func replaced(list []string, old, new string) []string {
+func replaced(list []string, old, now string) []string {
 	list = slices.Clone(list)
 	for i, word := range list {
 		if strings.HasPrefix(word, old) {
-			list[i] = new
+			list[i] = now
 		}
 	}
 	return list

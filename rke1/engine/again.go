@@ -11,8 +11,8 @@ import (
 
 	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/kube"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // reachAll reaches every host of some roles, "" being all: what they would miss could not be made up for later.
@@ -103,7 +103,7 @@ func (r *run) restartPods(ctx context.Context) error {
 // reading are the containers of a host that read one of some certificates, in the order in which they run.
 func reading(h *host, changed func(entry string) bool) []string {
 	var names []string
-	for _, c := range h.wanted.Containers {
+	for _, c := range h.desired.Containers {
 		for _, entry := range entriesOf(c.Name, h) {
 			if changed(entry) {
 				names = append(names, c.Name)
@@ -126,7 +126,7 @@ func restartLine(h *host, names []string) string {
 func apiServers(hosts []*host) []string {
 	var lines []string
 	for _, h := range hosts {
-		lines = append(lines, restartLine(h, []string{wanted.KubeAPIServer}))
+		lines = append(lines, restartLine(h, []string{desired.KubeAPIServer}))
 	}
 	return lines
 }

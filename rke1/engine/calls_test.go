@@ -25,7 +25,7 @@ func TestCallsOfARunThatChangesNothing(t *testing.T) {
 		if todo := r.differences(h, config.RoleEtcd, config.RoleControlPlane, config.RoleWorker); len(todo) > 0 {
 			t.Errorf("%s: %v", h.node.Address, todo)
 		}
-		containers, images := len(h.found.Containers), len(slices.Compact(slices.Sorted(slices.Values(h.wanted.Images))))
+		containers, images := len(h.found.Containers), len(slices.Compact(slices.Sorted(slices.Values(h.desired.Images))))
 		// Version and engine; the list of containers and each of them; each image; a container for the files, which is made, read and removed.
 		if want := int64(2 + 1 + containers + images + 3); h.Calls() != want {
 			t.Errorf("host %s with %d containers of %d images: %d calls, want %d", h.node.Address, containers, images, h.Calls(), want)

@@ -10,11 +10,11 @@ import (
 	"slices"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/ecr"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/pki"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // TakenError is that containers of somebody else have the names of the cluster's.
@@ -39,7 +39,7 @@ func (r *run) compare(ctx context.Context) error {
 	}
 	taken := &TakenError{}
 	for _, h := range hosts {
-		for _, d := range diff.Of(h.wanted, h.found) {
+		for _, d := range diff.Of(h.desired, h.found) {
 			if d.Kind == diff.Taken {
 				taken.Containers = append(taken.Containers, d.Container+" on host "+h.node.Address)
 			}
@@ -58,7 +58,7 @@ func (r *run) announce(ctx context.Context, hosts []*host) error {
 	}
 	all := make([]Planned, len(hosts))
 	for i, h := range hosts {
-		all[i] = Planned{Node: h.node, Host: h.wanted, Certificates: pki.Bundle{}}
+		all[i] = Planned{Node: h.node, Host: h.desired, Certificates: pki.Bundle{}}
 		for _, f := range pki.FilesFor(r.work.Config, h.node, h.prefix, r.bundle()) {
 			entry := r.bundle()[f.Entry]
 			if f.Entry == pki.CA && !h.node.Has(config.RoleControlPlane) {
@@ -72,17 +72,17 @@ func (r *run) announce(ctx context.Context, hosts []*host) error {
 
 // makePlan says what should be on the hosts that answered.
 func (r *run) makePlan() error {
-	facts := map[string]wanted.Facts{}
+	facts := map[string]desired.Facts{}
 	for _, h := range r.with("") {
 		facts[h.node.Address] = h.facts
 	}
 	var err error
-	r.plan, err = wanted.New(wanted.Input{Config: r.work.Config, Registries: r.registries, Versions: r.Versions, Hosts: facts, Encryption: r.encrypting()})
+	r.plan, err = desired.New(desired.Input{Config: r.work.Config, Registries: r.registries, Versions: r.Versions, Hosts: facts, Encryption: r.encrypting()})
 	if err != nil {
 		return err
 	}
 	for _, h := range r.with("") {
-		if h.wanted, err = r.plan.Host(h.node.Address); err != nil {
+		if h.desired, err = r.plan.Host(h.node.Address); err != nil {
 			return err
 		}
 	}
@@ -92,25 +92,25 @@ func (r *run) makePlan() error {
 // look finds the containers and images of a host.
 func (r *run) look(ctx context.Context, h *host) error {
 	processes := map[string]nodeconfig.Process{}
-	for _, name := range wanted.Names() {
+	for _, name := range desired.Names() {
 		processes[name] = nodeconfig.Process{Name: name}
 	}
-	containers, images, err := h.Engine().Survey(ctx, &nodeconfig.NodeConfig{Processes: processes}, h.wanted.Images)
+	containers, images, err := h.Engine().Survey(ctx, &nodeconfig.NodeConfig{Processes: processes}, h.desired.Images)
 	if err != nil {
 		return fmt.Errorf("look at host %s: %w", h.node.Address, err)
 	}
 	h.found = diff.Found{Containers: containers, Images: images}
-	h.found.EtcdData = slices.ContainsFunc(containers, func(c nodeconfig.Container) bool { return c.Name == wanted.Etcd })
+	h.found.EtcdData = slices.ContainsFunc(containers, func(c nodeconfig.Container) bool { return c.Name == desired.Etcd })
 	return nil
 }
 
 // differences are those of a host in some planes: what differs, and what has to start again
 // because its certificates are new.
 func (r *run) differences(h *host, planes ...string) []diff.Difference {
-	host := h.wanted
-	host.Containers = slices.DeleteFunc(slices.Clone(host.Containers), func(c wanted.Container) bool { return !slices.Contains(planes, c.Plane) })
-	all := slices.DeleteFunc(diff.Of(h.wanted, h.found), func(d diff.Difference) bool {
-		return d.Kind != diff.Remove && !slices.ContainsFunc(host.Containers, func(c wanted.Container) bool { return c.Name == d.Container })
+	host := h.desired
+	host.Containers = slices.DeleteFunc(slices.Clone(host.Containers), func(c desired.Container) bool { return !slices.Contains(planes, c.Plane) })
+	all := slices.DeleteFunc(diff.Of(h.desired, h.found), func(d diff.Difference) bool {
+		return d.Kind != diff.Remove && !slices.ContainsFunc(host.Containers, func(c desired.Container) bool { return c.Name == d.Container })
 	})
 	if r.restartsOnly {
 		all = slices.DeleteFunc(all, func(d diff.Difference) bool { return d.Kind != nodeconfig.Start && d.Kind != nodeconfig.Restart })
@@ -146,7 +146,7 @@ func (r *run) bring(ctx context.Context, h *host, planes ...string) (changed boo
 		}
 		changed = true
 	}
-	for _, c := range h.wanted.Containers {
+	for _, c := range h.desired.Containers {
 		if !slices.Contains(planes, c.Plane) {
 			continue
 		}
@@ -160,7 +160,7 @@ func (r *run) bring(ctx context.Context, h *host, planes ...string) (changed boo
 }
 
 // bringOne does what there is to do for one container, and waits for it to work.
-func (r *run) bringOne(ctx context.Context, h *host, c wanted.Container, todo []diff.Difference) (touched bool, err error) {
+func (r *run) bringOne(ctx context.Context, h *host, c desired.Container, todo []diff.Difference) (touched bool, err error) {
 	for _, d := range todo {
 		if d.Container != c.Name || d.Kind == diff.Remove {
 			continue
@@ -188,7 +188,7 @@ func (r *run) performOne(ctx context.Context, h *host, d diff.Difference) error 
 	if !ok {
 		return &TakenError{Containers: []string{d.Container + " on host " + d.Host}}
 	}
-	if d.Container == wanted.Etcd && (d.Kind == nodeconfig.Create || d.Kind == nodeconfig.Replace) {
+	if d.Container == desired.Etcd && (d.Kind == nodeconfig.Create || d.Kind == nodeconfig.Replace) {
 		if err := r.fixEtcdData(ctx, h); err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func (r *run) performOne(ctx context.Context, h *host, d diff.Difference) error 
 	if err := h.Engine().Perform(ctx, action); err != nil {
 		return fmt.Errorf("host %s: %w", h.node.Address, err)
 	}
-	h.schedules = h.schedules || d.Container == wanted.RollingSnapshots && (d.Kind == nodeconfig.Create || d.Kind == nodeconfig.Replace)
+	h.schedules = h.schedules || d.Container == desired.RollingSnapshots && (d.Kind == nodeconfig.Create || d.Kind == nodeconfig.Replace)
 	switch d.Kind {
 	case nodeconfig.Create, nodeconfig.Start:
 		r.line(planeTitle(h, d.Container), "Successfully started [%s] container on host [%s]", d.Container, h.node.Address)
@@ -210,7 +210,7 @@ func (r *run) performOne(ctx context.Context, h *host, d diff.Difference) error 
 
 // planeTitle is how log lines name the plane of a container.
 func planeTitle(h *host, container string) string {
-	for _, c := range h.wanted.Containers {
+	for _, c := range h.desired.Containers {
 		if c.Name == container {
 			return c.Plane
 		}
@@ -221,7 +221,7 @@ func planeTitle(h *host, container string) string {
 // linkLog makes the link by which log collectors find a container's log. It is a convenience:
 // what hinders it is a warning.
 func (r *run) linkLog(ctx context.Context, h *host, name string) {
-	if name == wanted.Sidekick {
+	if name == desired.Sidekick {
 		return
 	}
 	if err := h.Engine().LinkLogOf(ctx, r.work.Config.SystemImages.Alpine, name); err != nil && !errors.Is(err, context.Canceled) {

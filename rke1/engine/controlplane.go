@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/kube"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // controlPlane starts a new cluster's API servers together; on a running cluster hosts take turns.
@@ -208,11 +208,11 @@ func (r *run) turn(ctx context.Context, h *host, planes []string) error {
 // it to leave: those of a host whose kubelet stands still, or has no API server because a replacement of it was interrupted, never end.
 // Where the sidekick is to be replaced everything that has its volumes goes with it, as one.
 func (r *run) mend(ctx context.Context, h *host, planes []string, todo []diff.Difference) ([]diff.Difference, error) {
-	if concerns(todo, wanted.Sidekick) {
+	if concerns(todo, desired.Sidekick) {
 		return todo, nil
 	}
 	mended := false
-	for _, c := range h.wanted.Containers {
+	for _, c := range h.desired.Containers {
 		if is := r.found(h, c.Name); is != nil && is.Running && !is.Restarting || !concerns(todo, c.Name) {
 			continue
 		}
@@ -237,7 +237,7 @@ func concerns(todo []diff.Difference, container string) bool {
 // disturbs says that pods of a host may notice a change. That of its way to the API servers, which each new control plane host brings
 // to all workers, they do not.
 func disturbs(todo []diff.Difference) bool {
-	return slices.ContainsFunc(todo, func(d diff.Difference) bool { return d.Container != wanted.NginxProxy })
+	return slices.ContainsFunc(todo, func(d diff.Difference) bool { return d.Container != desired.NginxProxy })
 }
 
 // vacate cordons a host's node, and drains it where the config says so. A host without a node has no pods.

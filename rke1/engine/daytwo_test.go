@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/state"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 func TestStoredAs(t *testing.T) {
@@ -40,18 +40,18 @@ func TestWithBucket(t *testing.T) {
 // An API server reads its keys once, when it starts.
 func TestKeysRestartTheAPIServer(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	h := &host{prefix: "/", written: map[string]onhost.File{wanted.EncryptionFile: {Changed: noon}}}
+	h := &host{prefix: "/", written: map[string]onhost.File{desired.EncryptionFile: {Changed: noon}}}
 	for _, tt := range []struct {
 		name, container string
 		started         time.Time
 		deployed        string
 		want            bool
 	}{
-		{"from before the file", wanted.KubeAPIServer, noon.Add(-time.Hour), "old", true},
-		{"in the second of the file", wanted.KubeAPIServer, noon.Add(time.Second / 2), "old", true},
-		{"from after the file", wanted.KubeAPIServer, noon.Add(time.Second), "old", false},
-		{"the same keys, written again", wanted.KubeAPIServer, noon.Add(-time.Hour), "new", false},
-		{"somebody else", wanted.Scheduler, noon.Add(-time.Hour), "old", false},
+		{"from before the file", desired.KubeAPIServer, noon.Add(-time.Hour), "old", true},
+		{"in the second of the file", desired.KubeAPIServer, noon.Add(time.Second / 2), "old", true},
+		{"from after the file", desired.KubeAPIServer, noon.Add(time.Second), "old", false},
+		{"the same keys, written again", desired.KubeAPIServer, noon.Add(-time.Hour), "new", false},
+		{"somebody else", desired.Scheduler, noon.Add(-time.Hour), "old", false},
 	} {
 		r := &run{state: &state.State{Desired: state.Part{Encryption: "new"}}, before: state.State{Current: state.Part{Encryption: tt.deployed}}}
 		if got := r.renewed(h, nodeconfig.Container{Name: tt.container, Started: tt.started}); got != tt.want {
@@ -62,21 +62,21 @@ func TestKeysRestartTheAPIServer(t *testing.T) {
 
 // Later work starts containers again and makes none: what else cluster.yml asks for is up's.
 func TestRestartsOnly(t *testing.T) {
-	h := &host{wanted: wanted.Host{Address: "a", Containers: []wanted.Container{
-		{Process: nodeconfig.Process{Name: wanted.Kubelet, Image: "new"}, Plane: config.RoleWorker},
-		{Process: nodeconfig.Process{Name: wanted.KubeProxy, Image: "old"}, Plane: config.RoleWorker},
+	h := &host{desired: desired.Host{Address: "a", Containers: []desired.Container{
+		{Process: nodeconfig.Process{Name: desired.Kubelet, Image: "new"}, Plane: config.RoleWorker},
+		{Process: nodeconfig.Process{Name: desired.KubeProxy, Image: "old"}, Plane: config.RoleWorker},
 	}}}
 	labels := func(name string) map[string]string { return map[string]string{nodeconfig.Label: name} }
 	h.found.Images = map[string]nodeconfig.Base{"old": {}, "new": {}}
 	h.found.Containers = []nodeconfig.Container{
-		{Name: wanted.Kubelet, Image: "old", Running: true, Labels: labels(wanted.Kubelet)}, {Name: wanted.KubeProxy, Image: "old", Labels: labels(wanted.KubeProxy)},
+		{Name: desired.Kubelet, Image: "old", Running: true, Labels: labels(desired.Kubelet)}, {Name: desired.KubeProxy, Image: "old", Labels: labels(desired.KubeProxy)},
 	}
 	r := &run{state: &state.State{}}
 	if all := r.differences(h, config.RoleWorker); len(all) != 2 {
 		t.Fatalf("differences: %v", all)
 	}
 	r.restartsOnly = true
-	if all := r.differences(h, config.RoleWorker); len(all) != 1 || all[0].Container != wanted.KubeProxy || all[0].Kind != nodeconfig.Start {
+	if all := r.differences(h, config.RoleWorker); len(all) != 1 || all[0].Container != desired.KubeProxy || all[0].Kind != nodeconfig.Start {
 		t.Errorf("differences that restart: %v", all)
 	}
 }

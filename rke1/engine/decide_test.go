@@ -13,13 +13,13 @@ import (
 
 	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 func TestShare(t *testing.T) {
@@ -53,8 +53,8 @@ func TestMarks(t *testing.T) {
 		GoneLabels:  []string{"node-role.kubernetes.io/worker", "rack"},
 		GoneTaints:  []corev1.Taint{{Key: "old", Effect: "NoExecute"}},
 	}
-	if diff := cmp.Diff(want, marksOf(n, was)); diff != "" {
-		t.Error(diff)
+	if changes := cmp.Diff(want, marksOf(n, was)); changes != "" {
+		t.Error(changes)
 	}
 	worker := marksOf(was, n)
 	if len(worker.Taints) != 1 || !slices.Contains(worker.GoneTaints, etcdTaint) || !slices.Contains(worker.GoneTaints, controlPlaneTaint) {
@@ -85,8 +85,8 @@ func TestNodesThatAreKeptInTheState(t *testing.T) {
 			t.Error("a host that could not be reached has what it was not given")
 		}
 	}
-	if diff := cmp.Diff([]string{"stays", "down", "new", "leaves"}, got); diff != "" {
-		t.Error(diff)
+	if changes := cmp.Diff([]string{"stays", "down", "new", "leaves"}, got); changes != "" {
+		t.Error(changes)
 	}
 }
 
@@ -130,7 +130,7 @@ func (quiet) Warn(string, ...advice.Step) {}
 // written after it started: not for files that somebody wrote again as they were.
 func TestContainersWithNewCertificates(t *testing.T) {
 	at := func(second int) time.Time { return time.Date(2026, 1, 1, 12, 0, second, 0, time.UTC) }
-	kubelet := nodeconfig.Container{Name: wanted.Kubelet, Started: at(30)}
+	kubelet := nodeconfig.Container{Name: desired.Kubelet, Started: at(30)}
 	for name, c := range map[string]struct {
 		before, now string
 		written     int
@@ -149,7 +149,7 @@ func TestContainersWithNewCertificates(t *testing.T) {
 		if got := r.renewed(h, kubelet); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
-		if proxy := r.renewed(h, nodeconfig.Container{Name: wanted.KubeProxy, Started: at(1)}); proxy {
+		if proxy := r.renewed(h, nodeconfig.Container{Name: desired.KubeProxy, Started: at(1)}); proxy {
 			t.Errorf("%s: kube-proxy, which does not read it, restarts", name)
 		}
 	}
@@ -171,8 +171,8 @@ func TestChangesInWords(t *testing.T) {
 		"1: joins the cluster", "1 file /etc/f: write", "1 image i:1: pull", "1 kubelet: create", "2: leaves the cluster; its containers and data are removed",
 		"add-on rke-user-addon: apply", "Deployment shop/web: its pods are replaced", "4: cannot be reached, so that nothing is known of it: no route",
 	}
-	if diff := cmp.Diff(want, some.Lines()); diff != "" {
-		t.Error(diff)
+	if changes := cmp.Diff(want, some.Lines()); changes != "" {
+		t.Error(changes)
 	}
 	if got := some.Summary(); got != "1 containers change on 2 of 3 hosts, 1 add-ons change; 1 hosts cannot be reached" {
 		t.Error(got)
@@ -236,7 +236,7 @@ func TestRoomWhereNothingChanges(t *testing.T) {
 	if limit, err := r.room([]*host{h}, config.RoleWorker, "1", "1", config.RoleWorker); err != nil || limit != parallel {
 		t.Errorf("nothing changes: %d, %v", limit, err)
 	}
-	h.wanted = wanted.Host{Address: "1", Containers: []wanted.Container{{Process: nodeconfig.Process{Name: wanted.Kubelet}, Plane: config.RoleWorker}}}
+	h.desired = desired.Host{Address: "1", Containers: []desired.Container{{Process: nodeconfig.Process{Name: desired.Kubelet}, Plane: config.RoleWorker}}}
 	if _, err := r.room([]*host{h}, config.RoleWorker, "1", "1", config.RoleWorker); err == nil {
 		t.Error("a change although as many are away as may be")
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/state"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // encrypting is the text that is being deployed to the API servers.
@@ -67,7 +67,7 @@ func (r *run) forgetKeys(ctx context.Context) error {
 		return nil
 	}
 	return each(ctx, r.with(config.RoleControlPlane), parallel, func(ctx context.Context, h *host) error {
-		name := path.Join(h.prefix, wanted.EncryptionFile)
+		name := path.Join(h.prefix, desired.EncryptionFile)
 		if _, there := h.written[name]; !there {
 			return nil
 		}

@@ -2,7 +2,7 @@
 // the cluster's state. A run goes through phases, a file each. Each looks at what is there and
 // does what differs, so that a run that was interrupted anywhere is continued by the next one.
 //
-// What should run where is decided in rke1/wanted, which certificates there are in rke1/pki;
+// What should run where is decided in rke1/desired, which certificates there are in rke1/pki;
 // hosts are reached through rke1/onhost. The engine runs in the server, through tunnels, and in
 // the command line, through SSH. Log lines are those that users of the rke command line know.
 package engine
@@ -23,6 +23,7 @@ import (
 	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/dial"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/onhost"
@@ -30,7 +31,6 @@ import (
 	"github.com/drover-project/drover/rke1/snapshots/inbucket"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 const (
@@ -69,7 +69,7 @@ type Options struct {
 // Planned is what should be on a host.
 type Planned struct {
 	Node config.Node
-	wanted.Host
+	desired.Host
 	// Certificates are the entries of the bundle that the host gets, as it gets them.
 	Certificates pki.Bundle
 }
@@ -120,7 +120,7 @@ type run struct {
 	saved bool
 	hosts map[string]*host // by address; those that answered
 	down  map[string]error // why the others did not
-	plan  *wanted.Plan
+	plan  *desired.Plan
 	// registries are the private ones with their logins, those of ECR too, which no state has.
 	registries []config.PrivateRegistry
 	api        *kube.API

@@ -15,9 +15,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // etcdDir is etcd's data on a host, below its prefix.
@@ -45,7 +45,7 @@ func (r *run) etcdPlane(ctx context.Context) error {
 func (r *run) foundEtcd(ctx context.Context, hosts []*host) error {
 	flags := map[string][]string{}
 	for _, h := range hosts {
-		if is := r.found(h, wanted.Etcd); is != nil {
+		if is := r.found(h, desired.Etcd); is != nil {
 			flags[h.node.Address] = slices.Concat(is.Entrypoint, is.Cmd)
 		}
 	}
@@ -118,7 +118,7 @@ func (r *run) joinAll(ctx context.Context, hosts, members []*host) error {
 func (r *run) rollEtcd(ctx context.Context, members []*host) error {
 	for _, h := range members {
 		todo := r.differences(h, config.RoleEtcd)
-		running := r.found(h, wanted.Etcd)
+		running := r.found(h, desired.Etcd)
 		if len(todo) > 0 && running != nil && running.Running {
 			if err := r.safePoint(); err != nil {
 				return err
@@ -206,7 +206,7 @@ func (r *run) startJoining(ctx context.Context, h *host, list []*etcdserverpb.Me
 func (r *run) startEtcd(ctx context.Context, h *host, joining bool, members []string) error {
 	input := r.plan.Input
 	input.Joining, input.Members = joining, members
-	plan, err := wanted.New(input)
+	plan, err := desired.New(input)
 	if err != nil {
 		return err
 	}
@@ -214,10 +214,10 @@ func (r *run) startEtcd(ctx context.Context, h *host, joining bool, members []st
 	if err != nil {
 		return err
 	}
-	usual := h.wanted
-	h.wanted = as
+	usual := h.desired
+	h.desired = as
 	_, err = r.bring(ctx, h, config.RoleEtcd)
-	h.wanted = usual
+	h.desired = usual
 	return err
 }
 
@@ -266,13 +266,13 @@ const moveEtcdAside = `if [ -d "$1/member" ]; then mkdir "$2" && mv "$1/member" 
 // setDataAside moves data that a host has from another time, which would keep it from joining.
 // It is kept: it may be the last copy of something. It is renamed within the directory, where a disk of its own may be mounted.
 func (r *run) setDataAside(ctx context.Context, h *host) error {
-	if is := r.found(h, wanted.Etcd); is != nil && is.Running {
+	if is := r.found(h, desired.Etcd); is != nil && is.Running {
 		return fmt.Errorf("host %s runs an etcd that is not a member of this cluster: see whose it is, and remove its container there (docker rm -f etcd) if it is nobody's", h.node.Address)
 	}
-	if err := h.Discard(ctx, wanted.Etcd); err != nil {
+	if err := h.Discard(ctx, desired.Etcd); err != nil {
 		return err
 	}
-	h.found.Containers = slices.DeleteFunc(h.found.Containers, func(c nodeconfig.Container) bool { return c.Name == wanted.Etcd })
+	h.found.Containers = slices.DeleteFunc(h.found.Containers, func(c nodeconfig.Container) bool { return c.Name == desired.Etcd })
 	h.found.EtcdData = false
 	dir := path.Join(h.prefix, etcdDir)
 	aside := path.Join(dir, "before-"+r.Now().UTC().Format("20060102T150405Z"))

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/versions"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // kubernetesDir is the directory of everything that the engine writes on a host, below its prefix.
@@ -42,7 +42,7 @@ func (r *run) filesOf(h *host) []onhost.File {
 	for _, f := range pki.FilesFor(r.work.Config, h.node, h.prefix, r.bundle()) {
 		files = append(files, onhost.File{Path: f.Path, Contents: f.Content, Mode: f.Mode, UID: f.UID, GID: f.GID})
 	}
-	for _, f := range h.wanted.Files {
+	for _, f := range h.desired.Files {
 		if f.Content != "" {
 			files = append(files, onhost.File{Path: f.Path, Contents: []byte(f.Content), Mode: f.Mode})
 		}
@@ -52,7 +52,7 @@ func (r *run) filesOf(h *host) []onhost.File {
 
 func (r *run) deployTo(ctx context.Context, h *host) error {
 	var gone []string
-	for _, f := range h.wanted.Files {
+	for _, f := range h.desired.Files {
 		if f.Content == "" {
 			gone = append(gone, f.Path)
 		}
@@ -94,7 +94,7 @@ func (r *run) renewed(h *host, c nodeconfig.Container) bool {
 		f, ok := h.written[path.Join(h.prefix, file)]
 		return ok && !f.Changed.Before(c.Started.Truncate(time.Second))
 	}
-	if c.Name == wanted.KubeAPIServer && r.encrypting() != r.before.Current.Encryption && newer(wanted.EncryptionFile) {
+	if c.Name == desired.KubeAPIServer && r.encrypting() != r.before.Current.Encryption && newer(desired.EncryptionFile) {
 		return true
 	}
 	for _, entry := range entriesOf(c.Name, h) {
@@ -125,10 +125,10 @@ func (r *run) rereads(container, entry string) bool {
 		return false
 	}
 	switch container {
-	case wanted.KubeAPIServer:
+	case desired.KubeAPIServer:
 		v, known := versions.Parse(r.work.Config.KubernetesVersion)
 		return entry == pki.APIServer && known && v.AtLeast(1, 18)
-	case wanted.Etcd:
+	case desired.Etcd:
 		return entry != pki.CA
 	}
 	return false
@@ -137,17 +137,17 @@ func (r *run) rereads(container, entry string) bool {
 // entriesOf are the certificates that a container reads at its start.
 func entriesOf(container string, h *host) []string {
 	switch container {
-	case wanted.Etcd:
+	case desired.Etcd:
 		return []string{pki.CA, pki.EtcdName(h.node)}
-	case wanted.KubeAPIServer:
+	case desired.KubeAPIServer:
 		return []string{pki.CA, pki.APIServer, pki.ServiceAccount, pki.RequestHeaderCA, pki.ProxyClient, pki.Node, pki.EtcdClient, pki.EtcdClientCA}
-	case wanted.ControllerManager:
+	case desired.ControllerManager:
 		return []string{pki.CA, pki.ControllerManager, pki.ServiceAccount}
-	case wanted.Scheduler:
+	case desired.Scheduler:
 		return []string{pki.Scheduler}
-	case wanted.Kubelet:
+	case desired.Kubelet:
 		return []string{pki.CA, pki.Node, pki.KubeletName(h.node)}
-	case wanted.KubeProxy:
+	case desired.KubeProxy:
 		return []string{pki.Proxy}
 	}
 	return nil

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/snapshots"
-	"github.com/drover-project/drover/rke1/wanted"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
 
@@ -25,13 +25,13 @@ func TestTheFirstSnapshot(t *testing.T) {
 			y, r, _ := deployedYard(t, yml)
 			h, e := r.hosts["10.0.0.1"], y.hosts["10.0.0.1"]
 			if c.made {
-				e.Kill(wanted.RollingSnapshots)
+				e.Kill(desired.RollingSnapshots)
 			}
 			if err := r.look(t.Context(), h); err != nil {
 				t.Fatal(err)
 			}
 			var taken []string
-			e.OnStart(wanted.SnapshotOnce, func(is dockerstandin.Container) (int, string) {
+			e.OnStart(desired.SnapshotOnce, func(is dockerstandin.Container) (int, string) {
 				taken = append(taken, strings.Join(is.Config.Cmd, " "))
 				if _, there := e.FilesLocked()["/etc/kubernetes/2026-01-01T12:00:00Z_etcd.rkestate"]; !there {
 					t.Error("the state is not beside it")

@@ -16,12 +16,12 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/dial"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
-	"github.com/drover-project/drover/rke1/wanted"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
 
@@ -67,7 +67,7 @@ func deployedYard(t *testing.T, text string) (*yard, *run, *fake.Clientset) {
 	client := fake.NewSimpleClientset()
 	for _, h := range r.with("") {
 		y.deploy(r, h)
-		y.hosts[h.node.Address].OnStart(wanted.SocketChecker, func(dockerstandin.Container) (int, string) { return 0, "" })
+		y.hosts[h.node.Address].OnStart(desired.SocketChecker, func(dockerstandin.Container) (int, string) { return 0, "" })
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(h.node), Labels: map[string]string{"kubernetes.io/hostname": nodeName(h.node)}}}
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		if err := client.Tracker().Add(n); err != nil {
@@ -83,7 +83,7 @@ func TestWhoHasToLeaveForAChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		container string
 		cordons   bool
-	}{"the way to the API servers": {wanted.NginxProxy, false}, "a kubelet": {wanted.Kubelet, true}, "nothing": {"", false}} {
+	}{"the way to the API servers": {desired.NginxProxy, false}, "a kubelet": {desired.Kubelet, true}, "nothing": {"", false}} {
 		t.Run(name, func(t *testing.T) {
 			y, r, client := deployedYard(t, yml)
 			h, e := r.hosts["10.0.0.2"], y.hosts["10.0.0.2"]
@@ -122,9 +122,9 @@ func TestWhatDoesNotRunStartsFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			y, r, client := deployedYard(t, yml)
 			h, e := r.hosts["10.0.0.2"], y.hosts["10.0.0.2"]
-			e.Change(t, wanted.Kubelet, func(is *dockerstandin.Container) { is.Running = false })
+			e.Change(t, desired.Kubelet, func(is *dockerstandin.Container) { is.Running = false })
 			if more {
-				e.Change(t, wanted.KubeProxy, func(is *dockerstandin.Container) { is.Config.Cmd = []string{"kube-proxy", "--v=9"} })
+				e.Change(t, desired.KubeProxy, func(is *dockerstandin.Container) { is.Config.Cmd = []string{"kube-proxy", "--v=9"} })
 			}
 			if err := r.look(t.Context(), h); err != nil {
 				t.Fatal(err)
@@ -135,7 +135,7 @@ func TestWhatDoesNotRunStartsFirst(t *testing.T) {
 					return false, nil, nil
 				}
 				cordons++
-				if !e.Containers()[wanted.Kubelet].Running {
+				if !e.Containers()[desired.Kubelet].Running {
 					t.Error("pods are asked to leave a kubelet that does not run")
 				}
 				return false, nil, nil
@@ -146,7 +146,7 @@ func TestWhatDoesNotRunStartsFirst(t *testing.T) {
 			if (cordons > 0) != more {
 				t.Errorf("%d cordons", cordons)
 			}
-			if !e.Containers()[wanted.Kubelet].Running {
+			if !e.Containers()[desired.Kubelet].Running {
 				t.Error("the kubelet does not run")
 			}
 		})
@@ -162,15 +162,15 @@ func TestCertificatesThatAreReadAgain(t *testing.T) {
 		key                       string
 		want                      bool // restarts
 	}{
-		"more names of API servers":            {wanted.KubeAPIServer, pki.APIServer, "v1.30.5-rancher1-1", "key", false},
-		"in an old release":                    {wanted.KubeAPIServer, pki.APIServer, "v1.17.17-rancher1-1", "key", true},
-		"another key":                          {wanted.KubeAPIServer, pki.APIServer, "v1.30.5-rancher1-1", "other", true},
-		"another CA":                           {wanted.KubeAPIServer, pki.CA, "v1.30.5-rancher1-1", "key", true},
-		"what it shows to etcd":                {wanted.KubeAPIServer, pki.Node, "v1.30.5-rancher1-1", "key", true},
-		"more names of members":                {wanted.Etcd, own, "v1.30.5-rancher1-1", "key", false},
-		"a member's other key":                 {wanted.Etcd, own, "v1.30.5-rancher1-1", "other", true},
-		"another CA of members":                {wanted.Etcd, pki.CA, "v1.30.5-rancher1-1", "key", true},
-		"names of a kubelet, which reads once": {wanted.Kubelet, pki.KubeletName(n), "v1.30.5-rancher1-1", "key", true},
+		"more names of API servers":            {desired.KubeAPIServer, pki.APIServer, "v1.30.5-rancher1-1", "key", false},
+		"in an old release":                    {desired.KubeAPIServer, pki.APIServer, "v1.17.17-rancher1-1", "key", true},
+		"another key":                          {desired.KubeAPIServer, pki.APIServer, "v1.30.5-rancher1-1", "other", true},
+		"another CA":                           {desired.KubeAPIServer, pki.CA, "v1.30.5-rancher1-1", "key", true},
+		"what it shows to etcd":                {desired.KubeAPIServer, pki.Node, "v1.30.5-rancher1-1", "key", true},
+		"more names of members":                {desired.Etcd, own, "v1.30.5-rancher1-1", "key", false},
+		"a member's other key":                 {desired.Etcd, own, "v1.30.5-rancher1-1", "other", true},
+		"another CA of members":                {desired.Etcd, pki.CA, "v1.30.5-rancher1-1", "key", true},
+		"names of a kubelet, which reads once": {desired.Kubelet, pki.KubeletName(n), "v1.30.5-rancher1-1", "key", true},
 	} {
 		r := runOf([]config.Node{n}, []config.Node{n})
 		r.work.Config.KubernetesVersion = c.version
@@ -181,7 +181,7 @@ func TestCertificatesThatAreReadAgain(t *testing.T) {
 		if got := r.renewed(h, nodeconfig.Container{Name: c.container, Started: noon}); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
-		h.wanted = wanted.Host{Containers: []wanted.Container{{Process: nodeconfig.Process{Name: c.container}}}}
+		h.desired = desired.Host{Containers: []desired.Container{{Process: nodeconfig.Process{Name: c.container}}}}
 		h.found.Containers = []nodeconfig.Container{{Name: c.container}}
 		if got := len(r.restartsBy(h, pki.Path(c.entry), nil)) > 0; got != c.want {
 			t.Errorf("%s: in a preview %t", name, got)
@@ -195,7 +195,7 @@ func TestARollEndsWithTheHostsThatMayBeAway(t *testing.T) {
 	y := r.Report.(*yard)
 	var workers []*host
 	for _, address := range []string{"10.0.0.2", "10.0.0.3", "10.0.0.4"} {
-		y.hosts[address].Change(t, wanted.Kubelet, func(is *dockerstandin.Container) { is.Config.Cmd = []string{"kubelet", "--v=9"} })
+		y.hosts[address].Change(t, desired.Kubelet, func(is *dockerstandin.Container) { is.Config.Cmd = []string{"kubelet", "--v=9"} })
 		h := r.hosts[address]
 		if err := r.look(t.Context(), h); err != nil {
 			t.Fatal(err)
@@ -229,8 +229,8 @@ func TestAHostIsBroughtWhenItWorks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			y, r, _ := deployedYard(t, yml)
 			h, e := r.hosts["10.0.0.2"], y.hosts["10.0.0.2"]
-			e.Change(t, wanted.Kubelet, func(is *dockerstandin.Container) { is.Running = false })
-			e.OnStart(wanted.SocketChecker, func(dockerstandin.Container) (int, string) { return c.socket, "" })
+			e.Change(t, desired.Kubelet, func(is *dockerstandin.Container) { is.Running = false })
+			e.OnStart(desired.SocketChecker, func(dockerstandin.Container) (int, string) { return c.socket, "" })
 			if err := r.look(t.Context(), h); err != nil {
 				t.Fatal(err)
 			}

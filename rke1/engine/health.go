@@ -7,19 +7,19 @@ import (
 	"crypto/tls"
 	"errors"
 
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // awaitHealth waits until a container works, when there is a way to ask it.
-func (r *run) awaitHealth(ctx context.Context, h *host, c wanted.Container) error {
-	if c.HealthCheck.URL == "" || c.Name == wanted.Etcd {
+func (r *run) awaitHealth(ctx context.Context, h *host, c desired.Container) error {
+	if c.HealthCheck.URL == "" || c.Name == desired.Etcd {
 		return nil // etcd's health is its cluster's, and asked where that is known
 	}
 	var trust *tls.Config
 	tries := healthTries
-	if c.Name == wanted.KubeAPIServer {
+	if c.Name == desired.KubeAPIServer {
 		tries = apiTries
 		var err error
 		if trust, err = r.trust(pki.APIServer, "localhost"); err != nil {
@@ -40,7 +40,7 @@ func (r *run) awaitHealth(ctx context.Context, h *host, c wanted.Container) erro
 
 // awaitSocket waits until cri-dockerd listens beside a kubelet that was started: the kubelet answers for a while without it, and
 // the container that has both starts again and again.
-func (r *run) awaitSocket(ctx context.Context, h *host, c wanted.Container) error {
+func (r *run) awaitSocket(ctx context.Context, h *host, c desired.Container) error {
 	if !c.CRIDockerd() {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (r *run) awaitSocket(ctx context.Context, h *host, c wanted.Container) erro
 		r.line("healthcheck", "cri-dockerd on host [%s] does not listen yet, try %d of %d", h.node.Address, attempt, healthTries)
 		if attempt == healthTries {
 			output, _ := h.Logs(ctx, c.Name, 20) // without them the sentence is still true
-			return &onhost.UnhealthyError{Host: h.node.Address, Container: c.Name, URL: "unix://" + wanted.CRISocket, Last: errNobodyListens, Output: output}
+			return &onhost.UnhealthyError{Host: h.node.Address, Container: c.Name, URL: "unix://" + desired.CRISocket, Last: errNobodyListens, Output: output}
 		}
 		if err := r.pause(ctx); err != nil {
 			return err

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/onhost"
-	"github.com/drover-project/drover/rke1/wanted"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
 
@@ -32,24 +32,24 @@ func TestAwaitSocket(t *testing.T) {
 			h, e := r.hosts["10.0.0.2"], y.hosts["10.0.0.2"]
 			y.deploy(r, h)
 			e.AddImage(y.work.Config.SystemImages.Alpine, dockerstandin.Image{})
-			e.Change(t, wanted.Kubelet, func(c *dockerstandin.Container) { c.Log = "cri-dockerd: address already in use\n" })
+			e.Change(t, desired.Kubelet, func(c *dockerstandin.Container) { c.Log = "cri-dockerd: address already in use\n" })
 			asked := 0
-			e.OnStart(wanted.SocketChecker, func(dockerstandin.Container) (int, string) {
+			e.OnStart(desired.SocketChecker, func(dockerstandin.Container) (int, string) {
 				code := c.ends[min(asked, len(c.ends)-1)]
 				asked++
 				return code, ""
 			})
-			for _, w := range h.wanted.Containers {
-				if w.Name != wanted.Kubelet {
+			for _, w := range h.desired.Containers {
+				if w.Name != desired.Kubelet {
 					if err := r.awaitSocket(t.Context(), h, w); err != nil || asked != 0 {
 						t.Errorf("%s: asked %d times, %v", w.Name, asked, err)
 					}
 				}
 			}
-			kubelet := h.wanted.Plane("worker")
+			kubelet := h.desired.Plane("worker")
 			err = nil
 			for _, w := range kubelet {
-				if w.Name == wanted.Kubelet {
+				if w.Name == desired.Kubelet {
 					err = r.awaitSocket(t.Context(), h, w)
 				}
 			}

@@ -11,16 +11,16 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/onhost"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // host is a host that answered.
 type host struct {
 	*onhost.Host
 	node  config.Node
-	facts wanted.Facts
+	facts desired.Facts
 	// prefix stands before the paths on the host.
 	prefix string
 	// schedules says that the run has made the container that takes snapshots again and again.
@@ -28,8 +28,8 @@ type host struct {
 	// leaves says that the host is not in the config any more.
 	leaves bool
 	// wanted is what should be on the host, found what was there when the run began.
-	wanted wanted.Host
-	found  diff.Found
+	desired desired.Host
+	found   diff.Found
 	// written is when the files below /etc/kubernetes were written, by path.
 	written map[string]onhost.File
 }
@@ -98,11 +98,11 @@ func (r *run) open(ctx context.Context, h *host) error {
 	}
 	h.Host = opened
 	r.hosts[h.node.Address] = h
-	h.facts = wanted.Facts{
+	h.facts = desired.Facts{
 		OSType: opened.Info.OSType, OperatingSystem: opened.Info.OperatingSystem, Architecture: opened.Info.Architecture,
 		DockerRootDir: opened.Info.DockerRootDir, SecurityOptions: opened.Info.SecurityOptions, ServerVersion: opened.Info.ServerVersion,
 	}
-	h.prefix = wanted.Prefix(r.work.Config, h.facts)
+	h.prefix = desired.Prefix(r.work.Config, h.facts)
 	if h.leaves {
 		return nil
 	}

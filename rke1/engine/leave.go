@@ -10,8 +10,8 @@ import (
 
 	"github.com/drover-project/drover/rke1/cleaner"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/nodeconfig"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // removeHosts takes hosts out of the cluster that are not in the config any more: out of etcd
@@ -71,7 +71,7 @@ func (r *run) loseRoles(ctx context.Context) error {
 		if h == nil {
 			continue
 		}
-		if err := h.Discard(ctx, wanted.Etcd); err != nil {
+		if err := h.Discard(ctx, desired.Etcd); err != nil {
 			return err
 		}
 		if err := r.empty(ctx, h, []string{path.Join(h.prefix, etcdDir)}); err != nil {
@@ -85,7 +85,7 @@ func (r *run) loseRoles(ctx context.Context) error {
 // otherwise.
 func (r *run) clean(ctx context.Context, h *host, etcd bool) error {
 	r.line("hosts", "Cleaning up host [%s]", h.node.Address)
-	for _, name := range slices.Backward(wanted.Names()) {
+	for _, name := range slices.Backward(desired.Names()) {
 		for _, prefix := range []string{"", nodeconfig.OldPrefix, nodeconfig.NewPrefix} {
 			if err := h.Discard(ctx, prefix+name); err != nil {
 				return err

@@ -18,7 +18,7 @@ func (r *run) preflight() preflight.Check {
 	for _, h := range r.with("") {
 		was, there := find(r.deployed(), h.node.Address)
 		fresh := !there || slices.ContainsFunc(h.node.Role, func(role string) bool { return !was.Has(role) })
-		c.Hosts = append(c.Hosts, &preflight.Host{Host: h.Host, Node: h.node, Wanted: h.wanted, Found: h.found.Containers, New: fresh})
+		c.Hosts = append(c.Hosts, &preflight.Host{Host: h.Host, Node: h.node, Wanted: h.desired, Found: h.found.Containers, New: fresh})
 	}
 	return c
 }
@@ -27,7 +27,7 @@ func (r *run) preflight() preflight.Check {
 func (r *run) pullImages(ctx context.Context) error {
 	r.line("", "Pre-pulling kubernetes images")
 	err := each(ctx, r.with(""), parallel, func(ctx context.Context, h *host) error {
-		for _, image := range h.wanted.Images {
+		for _, image := range h.desired.Images {
 			if _, there := h.found.Images[image]; there {
 				continue
 			}

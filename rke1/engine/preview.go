@@ -11,9 +11,9 @@ import (
 	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/pki"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // Changes are what a run would do.
@@ -167,7 +167,7 @@ func (r *run) changesOf(h *host) HostChanges {
 			c.Containers = append(c.Containers, r.restartsBy(h, f.Path, c.Containers)...)
 		}
 	}
-	for _, image := range h.wanted.Images {
+	for _, image := range h.desired.Images {
 		if _, there := h.found.Images[image]; !there {
 			c.Images = append(c.Images, image)
 		}
@@ -178,12 +178,12 @@ func (r *run) changesOf(h *host) HostChanges {
 // restartsBy are the containers that a new file will restart, but for those that change anyway.
 func (r *run) restartsBy(h *host, file string, already []diff.Difference) []diff.Difference {
 	var more []diff.Difference
-	for _, c := range h.wanted.Containers {
+	for _, c := range h.desired.Containers {
 		is := r.found(h, c.Name)
 		if is == nil || slices.ContainsFunc(slices.Concat(already, more), func(d diff.Difference) bool { return d.Container == c.Name }) {
 			continue
 		}
-		keys := c.Name == wanted.KubeAPIServer && file == path.Join(h.prefix, wanted.EncryptionFile) && r.encrypting() != r.before.Current.Encryption
+		keys := c.Name == desired.KubeAPIServer && file == path.Join(h.prefix, desired.EncryptionFile) && r.encrypting() != r.before.Current.Encryption
 		if keys || slices.ContainsFunc(entriesOf(c.Name, h), func(entry string) bool {
 			return r.differs(entry) && !r.rereads(c.Name, entry) && (file == path.Join(h.prefix, pki.Path(entry)) || file == path.Join(h.prefix, pki.KeyPath(entry)))
 		}) {

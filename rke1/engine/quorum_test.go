@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/drover-project/drover/rke1/wanted"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
 
@@ -39,7 +39,7 @@ func TestAMemberChangesWhileAllWork(t *testing.T) {
 			var to, id string
 			var e *dockerstandin.Engine
 			r, to = voter(t, func(ctx context.Context) (net.Conn, error) {
-				changed := e.Containers()[wanted.Etcd].ID != id
+				changed := e.Containers()[desired.Etcd].ID != id
 				if !changed && c.before || changed && c.after {
 					return new(net.Dialer).DialContext(ctx, "tcp", to)
 				}
@@ -52,18 +52,18 @@ func TestAMemberChangesWhileAllWork(t *testing.T) {
 			}
 			e = y.hosts["10.0.0.2"]
 			y.deploy(r, h)
-			e.Change(t, wanted.Etcd, func(is *dockerstandin.Container) { is.Config.Cmd = append(is.Config.Cmd, "--snapshot-count=5") })
+			e.Change(t, desired.Etcd, func(is *dockerstandin.Container) { is.Config.Cmd = append(is.Config.Cmd, "--snapshot-count=5") })
 			var fixed atomic.Int64
-			counted(e, wanted.EtcdFixPermissions, &fixed)
+			counted(e, desired.EtcdFixPermissions, &fixed)
 			if err := r.look(t.Context(), h); err != nil {
 				t.Fatal(err)
 			}
-			id = e.Containers()[wanted.Etcd].ID
+			id = e.Containers()[desired.Etcd].ID
 			err := r.rollEtcd(ctx, []*host{h})
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
-			if changed := e.Containers()[wanted.Etcd].ID != id; changed != c.before || fixed.Load() > 0 != changed {
+			if changed := e.Containers()[desired.Etcd].ID != id; changed != c.before || fixed.Load() > 0 != changed {
 				t.Errorf("it was changed: %t, and its data were prepared %d times", changed, fixed.Load())
 			}
 		})
@@ -83,22 +83,22 @@ func TestAHostWithAnotherEtcd(t *testing.T) {
 			}
 			e := y.hosts["10.0.0.2"]
 			y.deploy(r, h)
-			e.Change(t, wanted.Etcd, func(is *dockerstandin.Container) { is.Running = running })
+			e.Change(t, desired.Etcd, func(is *dockerstandin.Container) { is.Running = running })
 			var scripts []string
-			e.OnStart(wanted.EtcdFixPermissions, func(is dockerstandin.Container) (int, string) {
+			e.OnStart(desired.EtcdFixPermissions, func(is dockerstandin.Container) (int, string) {
 				scripts = append(scripts, strings.Join(slices.Concat(is.Config.Entrypoint, is.Config.Cmd), " "))
 				return 0, "moved\n"
 			})
 			if err := r.look(t.Context(), h); err != nil {
 				t.Fatal(err)
 			}
-			id := e.Containers()[wanted.Etcd].ID
+			id := e.Containers()[desired.Etcd].ID
 			err := r.joinEtcd(t.Context(), h, []*host{first})
 			_, all, listed := r.members(t.Context(), []*host{first})
 			if listed != nil {
 				t.Fatal(listed)
 			}
-			is := e.Containers()[wanted.Etcd]
+			is := e.Containers()[desired.Etcd]
 			if running {
 				if err == nil || !strings.Contains(err.Error(), "host 10.0.0.2 runs an etcd that is not a member of this cluster") || len(all) != 1 || is.ID != id || !is.Running || len(scripts) > 0 {
 					t.Errorf("%v; the members are %v, the container %v, scripts %q", err, all, is, scripts)

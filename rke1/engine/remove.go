@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/drover-project/drover/rke1/config"
-	"github.com/drover-project/drover/rke1/wanted"
+	"github.com/drover-project/drover/rke1/desired"
 )
 
 var removePhases = []phase{
@@ -64,12 +64,12 @@ func (r *run) reachAny(ctx context.Context) error {
 		return fmt.Errorf("no host can be reached, so that nothing was removed: %w", errors.Join(values(r.down)...))
 	}
 	r.warnDown()
-	facts := map[string]wanted.Facts{}
+	facts := map[string]desired.Facts{}
 	for address, h := range r.hosts {
 		facts[address] = h.facts
 	}
 	var err error
-	r.plan, err = wanted.New(wanted.Input{Config: r.work.Config, Versions: r.Versions, Hosts: facts, Encryption: r.before.Desired.Encryption})
+	r.plan, err = desired.New(desired.Input{Config: r.work.Config, Versions: r.Versions, Hosts: facts, Encryption: r.before.Desired.Encryption})
 	return err
 }
 

@@ -15,12 +15,12 @@ import (
 	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/snapshots"
 	"github.com/drover-project/drover/rke1/state"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // RestoreWish is what to restore.
@@ -220,7 +220,7 @@ func (r *run) copySnapshot(ctx context.Context, from *source, name string) error
 func (r *run) stopForRestore(ctx context.Context) error {
 	r.line("hosts", "Cleaning old kubernetes cluster")
 	return each(ctx, r.with(""), parallel, func(ctx context.Context, h *host) error {
-		for _, name := range []string{wanted.Scheduler, wanted.ControllerManager, wanted.KubeAPIServer, wanted.RollingSnapshots, wanted.Etcd} {
+		for _, name := range []string{desired.Scheduler, desired.ControllerManager, desired.KubeAPIServer, desired.RollingSnapshots, desired.Etcd} {
 			for _, prefix := range []string{"", nodeconfig.OldPrefix, nodeconfig.NewPrefix} {
 				if err := h.Discard(ctx, prefix+name); err != nil {
 					return err
@@ -241,7 +241,7 @@ func (r *run) restoreData(ctx context.Context, name string) error {
 		}
 		if _, err := h.Run(ctx, onhost.Once{Process: once.SnapshotRestore(name), Limit: snapshots.Limit}); err != nil {
 			return fmt.Errorf("restore etcd on host %s (the data of before are there, as they were or in %s): %w",
-				h.node.Address, path.Join(h.prefix, etcdDir, wanted.EtcdAside), err)
+				h.node.Address, path.Join(h.prefix, etcdDir, desired.EtcdAside), err)
 		}
 		return nil
 	})
@@ -253,9 +253,9 @@ func (r *run) restartKubelets(ctx context.Context) error {
 		if err := r.look(ctx, h); err != nil {
 			return err
 		}
-		for _, c := range h.wanted.Containers {
+		for _, c := range h.desired.Containers {
 			is := r.found(h, c.Name)
-			if is == nil || c.Name != wanted.Kubelet && c.Name != wanted.KubeProxy {
+			if is == nil || c.Name != desired.Kubelet && c.Name != desired.KubeProxy {
 				continue
 			}
 			if err := r.performOne(ctx, h, diff.Difference{Host: h.node.Address, Container: c.Name, Kind: nodeconfig.Restart, Found: is.ID}); err != nil {
@@ -303,7 +303,7 @@ func (r *run) endRestore(ctx context.Context, name string) error {
 	}
 	err = each(ctx, r.with(config.RoleEtcd), parallel, func(ctx context.Context, h *host) error {
 		dir := path.Join(h.prefix, etcdDir)
-		_, err := h.Run(ctx, r.shell(wanted.Cleaner, h, []string{dir + ":" + dir}, `rm -rf "$1/$2"`, "clean", dir, wanted.EtcdAside))
+		_, err := h.Run(ctx, r.shell(desired.Cleaner, h, []string{dir + ":" + dir}, `rm -rf "$1/$2"`, "clean", dir, desired.EtcdAside))
 		return err
 	})
 	if err != nil {
@@ -346,7 +346,7 @@ func PreviewRestore(ctx context.Context, o Options, w Work, wish RestoreWish) ([
 	}
 	for _, h := range r.with(config.RoleEtcd) {
 		lines = append(lines, fmt.Sprintf("%s etcd: the data become those of the snapshot; those of now are in %s until the cluster works",
-			h.node.Address, path.Join(h.prefix, etcdDir, wanted.EtcdAside)))
+			h.node.Address, path.Join(h.prefix, etcdDir, desired.EtcdAside)))
 	}
 	for _, h := range r.with("") {
 		lines = append(lines, restartLine(h, restartsOfRestore(h)))
@@ -357,8 +357,8 @@ func PreviewRestore(ctx context.Context, o Options, w Work, wish RestoreWish) ([
 // restartsOfRestore are the containers of a host that start again.
 func restartsOfRestore(h *host) []string {
 	var names []string
-	for _, c := range h.wanted.Containers {
-		if c.Name != wanted.NginxProxy && c.Name != wanted.Sidekick {
+	for _, c := range h.desired.Containers {
+		if c.Name != desired.NginxProxy && c.Name != desired.Sidekick {
 			names = append(names, c.Name)
 		}
 	}

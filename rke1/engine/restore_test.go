@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/kube"
-	"github.com/drover-project/drover/rke1/wanted"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
 
@@ -49,7 +49,7 @@ func TestTheDataOfBeforeGoWhenTheClusterWorks(t *testing.T) {
 			var cleaned atomic.Int64
 			for _, h := range r.with("") {
 				y.hosts[h.node.Address].AddImage(r.work.Config.SystemImages.Alpine, dockerstandin.Image{})
-				counted(y.hosts[h.node.Address], wanted.Cleaner, &cleaned)
+				counted(y.hosts[h.node.Address], desired.Cleaner, &cleaned)
 				n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(h.node), Labels: map[string]string{"kubernetes.io/hostname": nodeName(h.node)}}}
 				n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: c.ready}}
 				if err := client.Tracker().Add(n); err != nil {

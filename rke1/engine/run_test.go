@@ -17,13 +17,13 @@ import (
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/dial"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/pki/pkitest"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
-	"github.com/drover-project/drover/rke1/wanted"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
 
@@ -320,17 +320,17 @@ func TestPreviewOfARunningCluster(t *testing.T) {
 func (y *yard) deploy(r *run, h *host) {
 	y.Helper()
 	e := y.hosts[h.node.Address]
-	for _, image := range h.wanted.Images {
+	for _, image := range h.desired.Images {
 		e.AddImage(image, dockerstandin.Image{Env: []string{"PATH=/bin"}, Cmd: []string{"sh"}})
 	}
 	for _, f := range r.filesOf(h) {
 		e.SetFile(f.Path, &dockerstandin.File{Contents: string(f.Contents), Mode: int64(f.Mode.Perm()), UID: f.UID, GID: f.GID})
 	}
-	for _, c := range h.wanted.Containers {
+	for _, c := range h.desired.Containers {
 		if err := h.Engine().Perform(y.Context(), nodeconfig.Action{Kind: nodeconfig.Create, Name: c.Name, Process: &c.Process}); err != nil {
 			y.Fatal(err)
 		}
-		if c.Name == wanted.Sidekick && e.Containers()[c.Name].Running {
+		if c.Name == desired.Sidekick && e.Containers()[c.Name].Running {
 			y.Error("the sidekick was started")
 		}
 	}

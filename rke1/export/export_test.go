@@ -16,6 +16,7 @@ import (
 
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/engine"
 	"github.com/drover-project/drover/rke1/export"
@@ -24,7 +25,6 @@ import (
 	"github.com/drover-project/drover/rke1/pki/pkitest"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -145,8 +145,8 @@ func golden(t *testing.T, name string, got []byte) {
 	if err != nil {
 		t.Fatalf("%v (go test -update writes it)", err)
 	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s: %s", path, diff)
+	if changes := cmp.Diff(string(want), string(got)); changes != "" {
+		t.Errorf("%s: %s", path, changes)
 	}
 }
 
@@ -158,8 +158,8 @@ func TestFiles(t *testing.T) {
 		names = append(names, f.Name)
 	}
 	want := []string{"cluster.yml", "cluster.rkestate", "kube_config_cluster.yml", "README", "SHA256SUMS"}
-	if diff := cmp.Diff(want, names); diff != "" {
-		t.Error(diff)
+	if changes := cmp.Diff(want, names); changes != "" {
+		t.Error(changes)
 	}
 	golden(t, "cluster.yml", content(t, e.Files, export.ConfigFile))
 	golden(t, "README", content(t, e.Files, export.ReadmeFile))
@@ -172,8 +172,8 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	again := made(t, s, options(t))
-	if diff := cmp.Diff(e.Files, again.Files); diff != "" {
-		t.Errorf("a second export differs: %s", diff)
+	if changes := cmp.Diff(e.Files, again.Files); changes != "" {
+		t.Errorf("a second export differs: %s", changes)
 	}
 }
 
@@ -218,15 +218,15 @@ nodes: [{address: 10.0.0.1, user: core, role: [controlplane, etcd, worker]}]`,
 				t.Fatal(err)
 			}
 			admin := "desiredState.certificatesBundle.kube-admin."
-			if diff := cmp.Diff([]string{admin + "certificatePEM", admin + "config"}, changed); diff != "" {
-				t.Errorf("what a first run changes: %s", diff)
+			if changes := cmp.Diff([]string{admin + "certificatePEM", admin + "config"}, changed); changes != "" {
+				t.Errorf("what a first run changes: %s", changes)
 			}
 			for address, host := range plan(t, &c, next.Desired.Encryption) {
 				if differences := diff.Of(host, running(before[address])); len(differences) > 0 {
 					t.Errorf("host %s would be changed: %v", address, differences)
 				}
-				if diff := cmp.Diff(before[address].Files, host.Files); diff != "" {
-					t.Errorf("files of host %s: %s", address, diff)
+				if changes := cmp.Diff(before[address].Files, host.Files); changes != "" {
+					t.Errorf("files of host %s: %s", address, changes)
 				}
 			}
 		})
@@ -299,13 +299,13 @@ func TestAnAuditLogThatIsOff(t *testing.T) {
 }
 
 // plan is what should be on each host.
-func plan(t *testing.T, c *config.Cluster, encryption string) map[string]wanted.Host {
+func plan(t *testing.T, c *config.Cluster, encryption string) map[string]desired.Host {
 	t.Helper()
-	in := wanted.Input{Config: c, Versions: data(t), Hosts: map[string]wanted.Facts{}, Encryption: encryption}
+	in := desired.Input{Config: c, Versions: data(t), Hosts: map[string]desired.Facts{}, Encryption: encryption}
 	for _, n := range c.Nodes {
-		in.Hosts[n.Address] = wanted.Facts{OSType: "linux", Architecture: "x86_64", DockerRootDir: "/var/lib/docker", ServerVersion: "20.10.24"}
+		in.Hosts[n.Address] = desired.Facts{OSType: "linux", Architecture: "x86_64", DockerRootDir: "/var/lib/docker", ServerVersion: "20.10.24"}
 	}
-	hosts, err := wanted.Cluster(in)
+	hosts, err := desired.Cluster(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,14 +313,14 @@ func plan(t *testing.T, c *config.Cluster, encryption string) map[string]wanted.
 }
 
 // running is a host on which everything runs as it should, the way Docker shows it.
-func running(h wanted.Host) diff.Found {
+func running(h desired.Host) diff.Found {
 	found := diff.Found{Images: map[string]nodeconfig.Base{}, EtcdData: true}
 	for _, c := range h.Containers {
 		found.Images[c.Image] = nodeconfig.Base{}
 		found.Containers = append(found.Containers, nodeconfig.Container{
 			ID: "id-" + c.Name, Name: c.Name, Image: c.Image, Entrypoint: c.Command, Cmd: c.Args, Env: c.Env, Binds: c.Binds, Labels: c.Labels,
 			VolumesFrom: c.VolumesFrom, SecurityOpt: c.SecurityOpt, NetworkMode: c.NetworkMode, PidMode: c.PidMode, Privileged: c.Privileged,
-			User: c.User, Running: c.Name != wanted.Sidekick,
+			User: c.User, Running: c.Name != desired.Sidekick,
 		})
 	}
 	return found
@@ -395,8 +395,8 @@ func TestSSH(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, part := range []state.Part{exported.Desired, exported.Current} {
-				if diff := cmp.Diff(&want, part.Config); diff != "" {
-					t.Error(diff)
+				if changes := cmp.Diff(&want, part.Config); changes != "" {
+					t.Error(changes)
 				}
 			}
 			if c.note != "" && !slices.ContainsFunc(e.Notes, func(n string) bool { return strings.HasPrefix(n, c.note) }) {
@@ -421,8 +421,8 @@ func TestWorkersOfOtherEngines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(exported.Desired, exported.Current); diff != "" {
-		t.Error(diff)
+	if changes := cmp.Diff(exported.Desired, exported.Current); changes != "" {
+		t.Error(changes)
 	}
 	if len(exported.Current.Config.Nodes) != 3 || exported.Current.Config.Nodes[0].NodeName != "" {
 		t.Errorf("nodes of currentState: %v", exported.Current.Config.Nodes)
@@ -489,8 +489,8 @@ func TestInterruptedRun(t *testing.T) {
 	if !errors.As(err, &unfinished) {
 		t.Fatalf("got %v", err)
 	}
-	if diff := cmp.Diff([]string{"rkeConfig.services.kubelet.extraArgs.max-pods"}, unfinished.Differences); diff != "" {
-		t.Error(diff)
+	if changes := cmp.Diff([]string{"rkeConfig.services.kubelet.extraArgs.max-pods"}, unfinished.Differences); changes != "" {
+		t.Error(changes)
 	}
 	o := options(t)
 	o.Unfinished = true
@@ -571,12 +571,12 @@ func TestSoonExpired(t *testing.T) {
 }
 
 func TestLint(t *testing.T) {
-	replace := func(old, new string) func([]byte) []byte {
+	replace := func(old, now string) func([]byte) []byte {
 		return func(b []byte) []byte {
 			if !bytes.Contains(b, []byte(old)) {
 				t.Fatalf("there is no %q to break", old)
 			}
-			return bytes.Replace(b, []byte(old), []byte(new), 1)
+			return bytes.Replace(b, []byte(old), []byte(now), 1)
 		}
 	}
 	changeState := func(change func(*state.State)) func([]byte) []byte {

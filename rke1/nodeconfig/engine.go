@@ -151,13 +151,13 @@ func (e *Engine) inspect(ctx context.Context, id string) (*inspected, error) {
 }
 
 // base is what an image gives to its containers, and its ID; nil when it is not on the host.
-func (e *Engine) base(ctx context.Context, image string) (id string, given *Base, err error) {
-	r, err := e.Docker.ImageInspect(ctx, image)
+func (e *Engine) base(ctx context.Context, ref string) (id string, given *Base, err error) {
+	r, err := e.Docker.ImageInspect(ctx, ref)
 	if errdefs.IsNotFound(err) {
 		return "", nil, nil
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("inspect image %.200s: %w", image, err)
+		return "", nil, fmt.Errorf("inspect image %.200s: %w", ref, err)
 	}
 	b := &Base{}
 	if r.Config != nil {
@@ -167,21 +167,21 @@ func (e *Engine) base(ctx context.Context, image string) (id string, given *Base
 }
 
 // Image is what an image gives to its containers; nil when it is not on the host.
-func (e *Engine) Image(ctx context.Context, image string) (*Base, error) {
+func (e *Engine) Image(ctx context.Context, ref string) (*Base, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	_, base, err := e.base(ctx, image)
+	_, base, err := e.base(ctx, ref)
 	return base, err
 }
 
 // Pull fetches an image that is not on the host, and returns what it gives to its containers.
-func (e *Engine) Pull(ctx context.Context, image, auth string) (*Base, error) {
-	if err := e.pull(ctx, Process{Image: image, ImageRegistryAuthConfig: auth}); err != nil {
+func (e *Engine) Pull(ctx context.Context, ref, auth string) (*Base, error) {
+	if err := e.pull(ctx, Process{Image: ref, ImageRegistryAuthConfig: auth}); err != nil {
 		return nil, err
 	}
-	base, err := e.Image(ctx, image)
+	base, err := e.Image(ctx, ref)
 	if err == nil && base == nil {
-		err = fmt.Errorf("image %s was pulled and is gone again: is the disk full, so that Docker cleans up?", image)
+		err = fmt.Errorf("image %s was pulled and is gone again: is the disk full, so that Docker cleans up?", ref)
 	}
 	return base, err
 }

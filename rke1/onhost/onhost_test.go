@@ -30,14 +30,14 @@ func open(t *testing.T) (*dockerstandin.Engine, *onhost.Host) {
 	t.Helper()
 	e := dockerstandin.New(t)
 	e.AddImage(tools, dockerstandin.Image{Pullable: true})
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+	connect := func(ctx context.Context, network, address string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
 	// The host's clock is an hour and 100 ms behind.
 	start := time.Now()
 	now := func() time.Time { return noon.Add(time.Since(start)) }
 	e.SetInfo("SystemTime", noon.Add(-time.Hour-100*time.Millisecond).Format(time.RFC3339Nano))
-	h, err := onhost.Open(t.Context(), "10.0.0.1", e.Socket, dial, now, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	h, err := onhost.Open(t.Context(), "10.0.0.1", e.Socket, connect, now, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

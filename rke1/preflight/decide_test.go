@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 func node(address string, roles ...string) config.Node {
@@ -63,7 +63,7 @@ func TestOverlay(t *testing.T) {
 func kubelet(root string, binds ...string) *Host {
 	return &Host{
 		Host: &onhost.Host{Info: system.Info{DockerRootDir: root}}, Node: node("1", "worker"),
-		Wanted: wanted.Host{Containers: []wanted.Container{{Process: nodeconfig.Process{Name: wanted.Kubelet, Binds: binds}, Plane: config.RoleWorker}}},
+		Wanted: desired.Host{Containers: []desired.Container{{Process: nodeconfig.Process{Name: desired.Kubelet, Binds: binds}, Plane: config.RoleWorker}}},
 	}
 }
 
@@ -98,7 +98,7 @@ func TestMountsThatAStartingKubeletWouldTakeFromItsHost(t *testing.T) {
 
 func TestAKubeletThatWouldLoseItsDirectory(t *testing.T) {
 	yes, no := true, false
-	label := map[string]string{nodeconfig.Label: wanted.Kubelet}
+	label := map[string]string{nodeconfig.Label: desired.Kubelet}
 	words := func(dir string) []string {
 		return []string{"/opt/rke-tools/entrypoint.sh", "kubelet", "--root-dir=" + dir}
 	}
@@ -121,7 +121,7 @@ func TestAKubeletThatWouldLoseItsDirectory(t *testing.T) {
 		h := kubelet("/var/lib/docker")
 		h.Wanted.Containers[0].Command = words(c.will)
 		if c.found.Name == "" {
-			c.found.Name = wanted.Kubelet
+			c.found.Name = desired.Kubelet
 		}
 		h.Found = []nodeconfig.Container{c.found}
 		check := Check{Config: &config.Cluster{UpgradeStrategy: &config.UpgradeStrategy{Drain: c.drain}}, Hosts: []*Host{h}}

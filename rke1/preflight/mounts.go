@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // Settings says what the config would do to hosts: refused where it breaks them, warned of where it may.
@@ -42,8 +42,8 @@ func (e *RootDirError) Error() string {
 }
 
 func (c Check) rootDir(h *Host) error {
-	is, will := h.has(wanted.Kubelet), h.wants(wanted.Kubelet)
-	if is == nil || will == nil || is.Labels[nodeconfig.Label] != wanted.Kubelet {
+	is, will := h.has(desired.Kubelet), h.wants(desired.Kubelet)
+	if is == nil || will == nil || is.Labels[nodeconfig.Label] != desired.Kubelet {
 		return nil
 	}
 	if s := c.Config.UpgradeStrategy; s != nil && s.Drain != nil && *s.Drain {
@@ -72,7 +72,7 @@ func (e *UnmountError) Error() string {
 // unmounted are the shared binds of a kubelet in which the start script of the helper image unmounts. Source:
 // rancher/rke-tools entrypoint.sh, which unmounts inside the container alone; what is shared leaves it.
 func unmounted(h *Host) []string {
-	k := h.wants(wanted.Kubelet)
+	k := h.wants(desired.Kubelet)
 	if k == nil {
 		return nil
 	}
@@ -126,11 +126,11 @@ func (e *MountError) Unwrap() error { return e.Cause }
 // mounts starts a container with the binds that a kubelet shares with its host: Docker refuses it where the kubelet would be refused
 // later, when half of the cluster is there.
 func (c Check) mounts(ctx context.Context, h *Host) error {
-	k := h.wants(wanted.Kubelet)
-	if is := h.has(wanted.Kubelet); k == nil || is != nil && is.Running {
+	k := h.wants(desired.Kubelet)
+	if is := h.has(desired.Kubelet); k == nil || is != nil && is.Running {
 		return nil
 	}
-	p := c.shell(wanted.MountChecker, "exit 0")
+	p := c.shell(desired.MountChecker, "exit 0")
 	p.NetworkMode, p.Privileged = "none", true
 	for _, bind := range k.Binds {
 		_, _, options := split(bind)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/onhost"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // overlay is the UDP port over which hosts carry their pods' packets, "" when the plugin needs none.
@@ -52,7 +52,7 @@ func (c Check) overlayFree(ctx context.Context, h *Host) error {
 	if port == "" || h.runs(config.RoleWorker) {
 		return nil // none is needed, or the cluster itself has it
 	}
-	p := c.shell(wanted.PortChecker, bound, hexadecimal(port), port)
+	p := c.shell(desired.PortChecker, bound, hexadecimal(port), port)
 	p.NetworkMode, p.PidMode, p.Privileged = "host", "host", true
 	output, err := h.Run(ctx, onhost.Once{Process: p})
 	if err != nil {
@@ -98,7 +98,7 @@ func (c Check) datagrams(ctx context.Context, fresh []*Host) error {
 		if h.runs(config.RoleWorker) {
 			return nil
 		}
-		p := c.shell(wanted.OverlayPortListener, echo)
+		p := c.shell(desired.OverlayPortListener, echo)
 		p.Publish = []string{"0.0.0.0:" + port + ":1337/udp"}
 		if err := h.Start(ctx, p); err != nil {
 			return fmt.Errorf("check the ports of host %s: %w", h.Node.Address, err)
@@ -117,7 +117,7 @@ func (c Check) datagrams(ctx context.Context, fresh []*Host) error {
 		if len(targets) == 0 {
 			return nil
 		}
-		p := c.shell(wanted.PortChecker, call, append([]string{"1"}, targets...)...)
+		p := c.shell(desired.PortChecker, call, append([]string{"1"}, targets...)...)
 		p.NetworkMode = "host"
 		missing, err := from.Run(ctx, onhost.Once{Process: p, Limit: time.Minute + time.Duration(len(targets)/2)*15*time.Second})
 		if err != nil {

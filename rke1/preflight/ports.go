@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/onhost"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // portsOf are the ports of each role, with the container that listens there while they are checked.
@@ -21,9 +21,9 @@ var portsOf = []struct {
 	role, listener string
 	ports          []string
 }{
-	{config.RoleEtcd, wanted.EtcdPortListener, []string{"2379", "2380"}},
-	{config.RoleControlPlane, wanted.ControlPortListener, []string{"6443"}},
-	{config.RoleWorker, wanted.WorkerPortListener, []string{"10250"}},
+	{config.RoleEtcd, desired.EtcdPortListener, []string{"2379", "2380"}},
+	{config.RoleControlPlane, desired.ControlPortListener, []string{"6443"}},
+	{config.RoleWorker, desired.WorkerPortListener, []string{"10250"}},
 }
 
 func (c Check) ports(ctx context.Context, fresh []*Host) error {
@@ -100,7 +100,7 @@ func taken(ctx context.Context, h *Host, address string) bool {
 // stream is where cri-dockerd serves logs and terminals of pods, "" for a host without it. containerd, which Docker brings, may
 // have been told to listen on the same port. Source of the default: rancher/rke-tools entrypoint.sh.
 func stream(h *Host) string {
-	k := h.wants(wanted.Kubelet)
+	k := h.wants(desired.Kubelet)
 	if k == nil || !k.CRIDockerd() {
 		return ""
 	}
@@ -109,7 +109,7 @@ func stream(h *Host) string {
 
 // whoListens names the process at a port, as far as the host's own tools say it.
 func (c Check) whoListens(ctx context.Context, h *Host, port string) []string {
-	p := c.shell(wanted.PortChecker, `netstat -lntp 2>/dev/null | grep ":$1 " || ss -Hlntp "sport = :$1"`, port)
+	p := c.shell(desired.PortChecker, `netstat -lntp 2>/dev/null | grep ":$1 " || ss -Hlntp "sport = :$1"`, port)
 	p.NetworkMode, p.PidMode, p.Privileged = "host", "host", true
 	output, err := h.Run(ctx, onhost.Once{Process: p})
 	if err != nil || len(output) == 0 {
@@ -137,7 +137,7 @@ func (c Check) listen(ctx context.Context, h *Host) error {
 
 func (c Check) stopListening(ctx context.Context, hosts []*Host) {
 	err := onhost.Each(context.WithoutCancel(ctx), hosts, parallel, func(ctx context.Context, h *Host) error {
-		faults := []error{h.Discard(ctx, wanted.OverlayPortListener)}
+		faults := []error{h.Discard(ctx, desired.OverlayPortListener)}
 		for _, p := range portsOf {
 			faults = append(faults, h.Discard(ctx, p.listener))
 		}
@@ -179,7 +179,7 @@ func (c Check) reaches(ctx context.Context, from *Host, fresh []*Host) error {
 	}
 	var missing []string
 	for range 3 {
-		p := c.shell(wanted.PortChecker, knock, targets...)
+		p := c.shell(desired.PortChecker, knock, targets...)
 		p.NetworkMode = "host"
 		output, err := from.Run(ctx, onhost.Once{Process: p})
 		if err != nil {

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
-	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // parallel is how many hosts are looked at at a time.
@@ -21,7 +21,7 @@ const parallel = 50
 type Host struct {
 	*onhost.Host
 	Node   config.Node
-	Wanted wanted.Host
+	Wanted desired.Host
 	// Found are the containers that it has.
 	Found []nodeconfig.Container
 	// New says that it is new to the cluster, or has a new role.
@@ -31,7 +31,7 @@ type Host struct {
 // Check is one look at all hosts.
 type Check struct {
 	Config *config.Cluster
-	Plan   *wanted.Plan
+	Plan   *desired.Plan
 	Hosts  []*Host
 	// NoPorts leaves the ports unchecked.
 	NoPorts bool
@@ -64,8 +64,8 @@ func (c Check) Run(ctx context.Context) error {
 }
 
 // wants is the container of a name that should be on a host; nil when none should.
-func (h *Host) wants(name string) *wanted.Container {
-	i := slices.IndexFunc(h.Wanted.Containers, func(c wanted.Container) bool { return c.Name == name })
+func (h *Host) wants(name string) *desired.Container {
+	i := slices.IndexFunc(h.Wanted.Containers, func(c desired.Container) bool { return c.Name == name })
 	if i < 0 {
 		return nil
 	}

@@ -15,11 +15,11 @@ import (
 
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/preflight"
 	"github.com/drover-project/drover/rke1/versions"
-	"github.com/drover-project/drover/rke1/wanted"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
 
@@ -54,16 +54,16 @@ func newYard(t *testing.T) *yard {
 	}
 	c := config.WithDefaults(file.Cluster, config.Versions{Default: v.Default(), Images: v.Images})
 	y := &yard{docker: map[string]*dockerstandin.Engine{}, open: map[string]bool{}}
-	facts := map[string]wanted.Facts{}
+	facts := map[string]desired.Facts{}
 	for _, n := range c.Nodes {
 		e := dockerstandin.New(t)
 		e.AddImage(c.SystemImages.Alpine, dockerstandin.Image{})
 		y.docker[n.Address] = e
-		facts[n.Address] = wanted.Facts{OSType: "linux", DockerRootDir: "/var/lib/docker"}
-		y.answer(n.Address, wanted.MountChecker, 0, "")
-		y.answer(n.Address, wanted.PortChecker, 0, "")
+		facts[n.Address] = desired.Facts{OSType: "linux", DockerRootDir: "/var/lib/docker"}
+		y.answer(n.Address, desired.MountChecker, 0, "")
+		y.answer(n.Address, desired.PortChecker, 0, "")
 	}
-	plan, err := wanted.New(wanted.Input{Config: &c, Versions: v, Hosts: facts})
+	plan, err := desired.New(desired.Input{Config: &c, Versions: v, Hosts: facts})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestRun(t *testing.T) {
 		"a port is taken": {
 			func(y *yard) {
 				y.open["10.0.0.1 6443"] = true
-				y.answer("10.0.0.1", wanted.PortChecker, 0, "tcp 0 0 :::6443 :::* LISTEN 812/k3s\n", "netstat -lntp")
+				y.answer("10.0.0.1", desired.PortChecker, 0, "tcp 0 0 :::6443 :::* LISTEN 812/k3s\n", "netstat -lntp")
 			},
 			[]string{"port 6443 of host 10.0.0.1 is taken: tcp 0 0 :::6443 :::* LISTEN 812/k3s"}, "",
 		},
@@ -148,26 +148,26 @@ func TestRun(t *testing.T) {
 		"containerd has cri-dockerd's port": {
 			func(y *yard) {
 				y.open["10.0.0.2 10010"] = true
-				y.answer("10.0.0.2", wanted.PortChecker, 0, "tcp 0 0 127.0.0.1:10010 LISTEN 700/containerd\n", "netstat -lntp")
+				y.answer("10.0.0.2", desired.PortChecker, 0, "tcp 0 0 127.0.0.1:10010 LISTEN 700/containerd\n", "netstat -lntp")
 			},
 			[]string{"port 10010 of host 10.0.0.2 is taken", "700/containerd", "cri_dockerd_stream_server_port"}, "",
 		},
 		"a process has the overlay's port": {
 			func(y *yard) {
-				y.answer("10.0.0.2", wanted.PortChecker, 0, "taken\nudp 0 0 0.0.0.0:8472 0.0.0.0:* 99/vpnd\n", "/proc/net/udp")
+				y.answer("10.0.0.2", desired.PortChecker, 0, "taken\nudp 0 0 0.0.0.0:8472 0.0.0.0:* 99/vpnd\n", "/proc/net/udp")
 			},
 			[]string{"port 8472/udp of host 10.0.0.2 is taken: udp 0 0 0.0.0.0:8472 0.0.0.0:* 99/vpnd", "canal's port in network.options"}, "",
 		},
 		"another cluster's device has it": {
-			func(y *yard) { y.answer("10.0.0.2", wanted.PortChecker, 0, "taken\n", "/proc/net/udp") },
+			func(y *yard) { y.answer("10.0.0.2", desired.PortChecker, 0, "taken\n", "/proc/net/udp") },
 			[]string{"port 8472/udp of host 10.0.0.2 is taken: by a network device of the kernel"}, "",
 		},
 		"a firewall": {
-			func(y *yard) { y.answer("10.0.0.2", wanted.PortChecker, 0, "10.0.0.1:6443\n", "-z") },
+			func(y *yard) { y.answer("10.0.0.2", desired.PortChecker, 0, "10.0.0.1:6443\n", "-z") },
 			[]string{"Host [10.0.0.2] is not able to connect to the following ports: [10.0.0.1:6443]"}, "",
 		},
 		"a firewall for datagrams": {
-			func(y *yard) { y.answer("10.0.0.1", wanted.PortChecker, 0, "10.0.0.2:8472/udp\n", "drover") },
+			func(y *yard) { y.answer("10.0.0.1", desired.PortChecker, 0, "10.0.0.2:8472/udp\n", "drover") },
 			nil, "WARN host [10.0.0.1] gets no answer from 10.0.0.2:8472/udp",
 		},
 		"a listener cannot start": {
@@ -189,10 +189,10 @@ func TestRun(t *testing.T) {
 		"what runs there is the cluster's": {
 			func(y *yard) {
 				y.open["10.0.0.1 6443"], y.open["10.0.0.2 10250"], y.open["10.0.0.2 10010"] = true, true, true
-				for _, name := range []string{wanted.KubeAPIServer, wanted.Kubelet} {
+				for _, name := range []string{desired.KubeAPIServer, desired.Kubelet} {
 					y.Hosts[0].Found = append(y.Hosts[0].Found, nodeconfig.Container{Name: name, Running: true})
 				}
-				y.Hosts[1].Found = []nodeconfig.Container{{Name: wanted.Kubelet, Running: true}}
+				y.Hosts[1].Found = []nodeconfig.Container{{Name: desired.Kubelet, Running: true}}
 			},
 			nil, "",
 		},
@@ -230,10 +230,10 @@ func TestWhatIsStarted(t *testing.T) {
 	}
 	var mounts, udp string
 	for _, r := range y.docker["10.0.0.2"].Requests() {
-		if strings.Contains(r.Path, "create?name="+wanted.MountChecker) {
+		if strings.Contains(r.Path, "create?name="+desired.MountChecker) {
 			mounts = r.Body
 		}
-		if strings.Contains(r.Path, "create?name="+wanted.OverlayPortListener) {
+		if strings.Contains(r.Path, "create?name="+desired.OverlayPortListener) {
 			udp = r.Body
 		}
 	}

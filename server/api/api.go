@@ -25,7 +25,6 @@ import (
 	"github.com/drover-project/drover/server/api/ext"
 	"github.com/drover-project/drover/server/api/incluster"
 	"github.com/drover-project/drover/server/api/inside"
-	"github.com/drover-project/drover/server/api/jointokens"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/kube/kinds"
 	"github.com/drover-project/drover/server/api/login"
@@ -35,7 +34,6 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/outside"
 	"github.com/drover-project/drover/server/api/projectsecrets"
-	"github.com/drover-project/drover/server/api/rehearsing"
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/requested"
 	"github.com/drover-project/drover/server/api/route"
@@ -260,14 +258,12 @@ func New(o Options) (*API, error) {
 	h.removeBackup = management.RemoveETCDBackup(h.v3, o.State, o.RKE)
 	h.desk = native.HandoverAPI{API: h.own, Desk: o.Handover}
 	h.files = native.SnapshotAPI{API: h.own, Files: o.Files}
-	h.rehearsing = &rehearsing.API{State: o.State, Asker: o.Rehearsals, Logger: o.Logger}
 	h.rescue = native.BackupAPI{API: h.own, Keeper: o.Backups}
 	h.kube = *kube.New(kube.Options{
 		State: o.State, Settings: o.Settings, Clusters: o.Clusters, People: persons.People, Versions: o.Versions, MachineCounts: o.machineCounts, MachineCount: o.machineCount, Secrets: kept.Listed(), Changes: a.feed, Now: o.Now,
 	})
 	h.trail = &auditing.API{Log: o.Audit, Now: o.Now}
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First, Directories: o.Directories, PageAddress: ui.Local}
-	h.joinTokens = &jointokens.API{State: o.State, Logger: o.Logger}
 	persons.V3, h.people = h.v3, persons
 	h.ext = &ext.API{State: o.State, Auth: o.Auth, V3: h.v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now}
 	within.V3, h.inside = h.v3, within

@@ -49,6 +49,7 @@ import (
 	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/planapi"
+	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/quotas"
 	"github.com/drover-project/drover/server/reconcile"
@@ -232,6 +233,7 @@ func (b *bench) wire(o benchOptions) {
 	agents.Handle("/v1-drover/relay", room)
 	control := clusters.New(clusters.Options{
 		State: b.st, Versions: func() *versions.Data { return known }, InstallerImage: func() string { return "" }, Logger: log, Now: b.now,
+		Nodes:    noNodes{},
 		Watching: func(string) (time.Time, bool) { return time.Time{}, false },
 		API:      func(records.ClusterKey) observed.API { return observed.API{} },
 		Tunnel:   func(records.Subject) observed.Tunnel { return observed.Tunnel{} },
@@ -581,3 +583,9 @@ func (r result) golden(t *testing.T, name string, replace ...string) {
 }
 
 func discard(r *http.Response) { _, _ = io.Copy(io.Discard, r.Body); _ = r.Body.Close() }
+
+// noNodes performs no orders.
+type noNodes struct{}
+
+func (noNodes) Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
+func (noNodes) Want(records.ClusterKey, []planner.NodeOrder)                     {}

@@ -8,6 +8,7 @@ package api
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -205,11 +206,11 @@ func (c *cli) lookup(name string, types ...string) (cliResource, error) {
 		if err == nil && r.ID == name {
 			return r, nil
 		}
-		if e, ok := err.(*cliError); err != nil && (!ok || e.status != 404) {
+		if e, ok := errors.AsType[*cliError](err); err != nil && (!ok || e.status != 404) {
 			return cliResource{}, err
 		}
 		items, err := c.list(s.Links["collection"] + "?name=" + url.QueryEscape(name) + "&removed_null=1")
-		if e, ok := err.(*cliError); err != nil && (!ok || e.status != 404) {
+		if e, ok := errors.AsType[*cliError](err); err != nil && (!ok || e.status != 404) {
 			return cliResource{}, err
 		}
 		if len(items) > 1 {
@@ -315,7 +316,7 @@ func TestCLILogin(t *testing.T) {
 }
 
 func status(err error) int {
-	if e, ok := err.(*cliError); ok {
+	if e, ok := errors.AsType[*cliError](err); ok {
 		return e.status
 	}
 	return 0

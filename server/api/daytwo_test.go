@@ -12,7 +12,7 @@ import (
 
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -33,7 +33,7 @@ func (b *bench) addSnapshot(file string) {
 // operationsOf are those of a cluster, as kinds and states.
 func (b *bench) operationsOf(key records.ClusterKey) (all []string) {
 	for _, o := range b.st.OperationsOf(key) {
-		all = append(all, o.Kind+" "+string(o.State))
+		all = append(all, string(o.Kind)+" "+string(o.State))
 	}
 	slices.Sort(all)
 	return all
@@ -46,24 +46,25 @@ func TestWhatIsAskedOfClustersOnHosts(t *testing.T) {
 	b.addSnapshot("/d/one")
 	for _, c := range []struct {
 		name, query, body string
-		kind, title       string
-		want              ops.Request
+		kind              operations.Kind
+		title             string
+		want              steps.Request
 	}{
-		{"a snapshot", "", `{"kind": "snapshot"}`, ops.KindSnapshot, "take a snapshot of the etcd of cluster harbour", ops.Request{}},
-		{"a snapshot with a name, of one machine", "", `{"kind": "snapshot", "snapshot": "before", "machines": ["custom-0f31c2aa9d10"]}`, ops.KindSnapshot, "take a snapshot",
-			ops.Request{Name: "before", Machines: []string{"custom-0f31c2aa9d10"}}},
-		{"a restore", "", `{"kind": "restore", "snapshot": "one"}`, ops.KindRestore, "one", ops.Request{Snapshot: "/d/one", Target: "custom-0f31c2aa9d10"}},
-		{"a restore without a snapshot before", "?noSnapshot=true", `{"kind": "restore", "snapshot": "one", "mode": "none"}`, ops.KindRestore, "one",
-			ops.Request{Snapshot: "/d/one", Target: "custom-0f31c2aa9d10", NoSnapshot: true}},
-		{"a restore of the version, too", "", `{"kind": "restore", "snapshot": "one", "mode": "kubernetesVersion"}`, ops.KindRestore, "one",
-			ops.Request{Snapshot: "/d/one", Target: "custom-0f31c2aa9d10", Spec: &clusterspec.Spec{KubernetesVersion: "v1.34.3+k3s1", RKEConfig: &clusterspec.RKEConfig{}}}},
-		{"a restore of a file", "", `{"kind": "restore", "snapshot": "/root/two", "machines": ["custom-000000000003"]}`, ops.KindRestore, "two",
-			ops.Request{Snapshot: "/root/two", Target: "custom-000000000003"}},
-		{"certificates", "", `{"kind": "rotate-certificates"}`, ops.KindCertificates, "", ops.Request{}},
-		{"certificates of two services", "", `{"kind": "rotate-certificates", "services": ["etcd", "kubelet"]}`, ops.KindCertificates, "", ops.Request{Services: []string{"etcd", "kubelet"}}},
-		{"new CAs", "", `{"kind": "rotate-ca"}`, ops.KindCA, "give cluster harbour new CAs", ops.Request{}},
-		{"new CAs, as of RKE1", "?noSnapshot=true", `{"kind": "rotate-certificates", "ca": true}`, ops.KindCA, "give cluster harbour new CAs", ops.Request{NoSnapshot: true}},
-		{"a key", "", `{"kind": "rotate-encryption-keys"}`, ops.KindKeys, "", ops.Request{}},
+		{"a snapshot", "", `{"kind": "snapshot"}`, operations.KindSnapshot, "take a snapshot of the etcd of cluster harbour", steps.Request{}},
+		{"a snapshot with a name, of one machine", "", `{"kind": "snapshot", "snapshot": "before", "machines": ["custom-0f31c2aa9d10"]}`, operations.KindSnapshot, "take a snapshot",
+			steps.Request{Name: "before", Machines: []string{"custom-0f31c2aa9d10"}}},
+		{"a restore", "", `{"kind": "restore", "snapshot": "one"}`, operations.KindRestore, "one", steps.Request{Snapshot: "/d/one", Target: "custom-0f31c2aa9d10"}},
+		{"a restore without a snapshot before", "?noSnapshot=true", `{"kind": "restore", "snapshot": "one", "mode": "none"}`, operations.KindRestore, "one",
+			steps.Request{Snapshot: "/d/one", Target: "custom-0f31c2aa9d10", NoSnapshot: true}},
+		{"a restore of the version, too", "", `{"kind": "restore", "snapshot": "one", "mode": "kubernetesVersion"}`, operations.KindRestore, "one",
+			steps.Request{Snapshot: "/d/one", Target: "custom-0f31c2aa9d10", Spec: &clusterspec.Spec{KubernetesVersion: "v1.34.3+k3s1", RKEConfig: &clusterspec.RKEConfig{}}}},
+		{"a restore of a file", "", `{"kind": "restore", "snapshot": "/root/two", "machines": ["custom-000000000003"]}`, operations.KindRestore, "two",
+			steps.Request{Snapshot: "/root/two", Target: "custom-000000000003"}},
+		{"certificates", "", `{"kind": "rotate-certificates"}`, operations.KindRotateCertificates, "", steps.Request{}},
+		{"certificates of two services", "", `{"kind": "rotate-certificates", "services": ["etcd", "kubelet"]}`, operations.KindRotateCertificates, "", steps.Request{Services: []string{"etcd", "kubelet"}}},
+		{"new CAs", "", `{"kind": "rotate-ca"}`, operations.KindRotateCA, "give cluster harbour new CAs", steps.Request{}},
+		{"new CAs, as of RKE1", "?noSnapshot=true", `{"kind": "rotate-certificates", "ca": true}`, operations.KindRotateCA, "give cluster harbour new CAs", steps.Request{NoSnapshot: true}},
+		{"a key", "", `{"kind": "rotate-encryption-keys"}`, operations.KindRotateKeys, "", steps.Request{}},
 	} {
 		r := b.request("POST", harbourOperations+c.query, b.admin, c.body)
 		var begun struct {
@@ -74,7 +75,7 @@ func TestWhatIsAskedOfClustersOnHosts(t *testing.T) {
 			continue
 		}
 		d, ok := b.st.OperationsByID.First(begun.Operation.ID)
-		request, err := ops.ReadRequest(d.Value)
+		request, err := steps.ReadRequest(d.Value)
 		if !ok || err != nil || d.Value.Kind != c.kind || d.Value.By != "user-admin" || d.Value.State != operations.Running || !strings.Contains(d.Value.Title, c.title) {
 			t.Errorf("%s: %v, %+v", c.name, err, d.Value)
 		}
@@ -93,10 +94,10 @@ func TestWhatIsRefusedOfClustersOnHosts(t *testing.T) {
 	harbour(b)
 	b.addSnapshot("/d/one")
 	for _, c := range []struct{ query, body, field, says string }{
-		{"", `{}`, "kind", `"" is not one of snapshot, restore, rotate-certificates, rotate-ca, rotate-encryption-keys and rotate-server-token`},
-		{"", `null`, "kind", "is not one of"},
-		{"", `{"kind": "upgrade"}`, "kind", `"upgrade" is not one of`},
-		{"", `{"kind": "` + strings.Repeat("x", 10_000) + `"}`, "kind", "is not one of"},
+		{"", `{}`, "kind", `"" cannot be asked for; there are restore, rotate-ca, rotate-certificates, rotate-encryption-keys, rotate-server-token, snapshot`},
+		{"", `null`, "kind", "cannot be asked for"},
+		{"", `{"kind": "upgrade"}`, "kind", `"upgrade" cannot be asked for`},
+		{"", `{"kind": "` + strings.Repeat("x", 10_000) + `"}`, "kind", "cannot be asked for"},
 		{"", `{"kind": "snapshot", "ca": true}`, "kind", "for clusters of RKE1, and harbour is not one"},
 		{"", `{"kind": "restore", "snapshot": "one", "keepState": true}`, "kind", "for clusters of RKE1"},
 		{"", `{"kind": "rotate-ca", "ca": true}`, "kind", "for clusters of RKE1, and harbour is not one"},

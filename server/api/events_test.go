@@ -161,3 +161,40 @@ func TestFollowEvents(t *testing.T) {
 	}
 	expect("the end")
 }
+
+// TestEventsAreShownByTheRightsOfNow: a caller who follows events gets none of a cluster that was taken from them meanwhile.
+func TestEventsAreShownByTheRightsOfNow(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	harbour, quay := b.addCluster("harbour", "c-m-h4rb0r55", nil), b.addCluster("quay", "c-m-qqqqqqqq", nil)
+	id, token := b.person("ann", "user")
+	member := func(cluster string) string {
+		return b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-member","userId":%q}`, cluster, id))
+	}
+	member("c-m-h4rb0r55")
+	taken := member("c-m-qqqqqqqq")
+	next := b.linesAs(ctx, token, "/v1-drover/events?follow=true")
+	seen := map[string]bool{}
+	for range 2 {
+		var e views.Event
+		if err := json.Unmarshal([]byte(next()), &e); err != nil {
+			t.Fatal(err)
+		}
+		seen[eventText(e)] = true
+	}
+	if !seen["harbour harbour →pending"] || !seen["quay quay →pending"] {
+		t.Fatalf("%v", seen)
+	}
+	if r := b.request("DELETE", "/v3/clusterroletemplatebindings/"+taken, b.admin, ""); r.status != http.StatusOK && r.status != http.StatusNoContent {
+		t.Fatalf("%d %s", r.status, r.raw)
+	}
+	time.Sleep(50 * time.Millisecond) // the follower waits again
+	b.addMachine(quay, "000000000009", nil)
+	b.addMachine(harbour, "000000000001", nil)
+	var e views.Event
+	if err := json.Unmarshal([]byte(next()), &e); err != nil || eventText(e) != "harbour custom-000000000001 →Registering" {
+		t.Errorf("%v: %s", err, eventText(e))
+	}
+}

@@ -17,13 +17,18 @@ import (
 // linesOf begins an answer that goes on; next is its next line, or nothing at its end.
 func (b *bench) linesOf(ctx context.Context, path string) (next func() string) {
 	b.t.Helper()
+	return b.linesAs(ctx, b.admin, path)
+}
+
+func (b *bench) linesAs(ctx context.Context, token, path string) (next func() string) {
+	b.t.Helper()
 	web := httptest.NewServer(b.handler)
 	b.t.Cleanup(web.Close)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, web.URL+path, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+b.admin)
+	r.Header.Set("Authorization", "Bearer "+token)
 	answer, err := web.Client().Do(r)
 	if err != nil {
 		b.t.Fatal(err)

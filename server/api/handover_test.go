@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -84,9 +85,24 @@ func TestHandover(t *testing.T) {
 		}
 	}
 	// The answer is a tar, with what is to be said of it in headers.
-	w, q := httptest.NewRecorder(), httptest.NewRequest("POST", path+"/export", strings.NewReader(`{"keep": true}`))
-	q.Header.Set("Authorization", "Bearer "+b.admin)
-	b.handler.ServeHTTP(w, q)
+	exported := func(body io.Reader) *httptest.ResponseRecorder {
+		w, q := httptest.NewRecorder(), httptest.NewRequest("POST", path+"/export", body)
+		q.Header.Set("Authorization", "Bearer "+b.admin)
+		b.handler.ServeHTTP(w, q)
+		return w
+	}
+	for name, c := range map[string]struct {
+		body   io.Reader
+		status int
+	}{
+		"nothing": {http.NoBody, 200}, "nothing, of no length": {io.MultiReader(), 200}, "a blank": {strings.NewReader(" \n"), 200},
+		"half a body": {strings.NewReader(`{"keep"`), 422}, "half a body, of no length": {io.MultiReader(strings.NewReader(`{"keep"`)), 422}, "two": {strings.NewReader("{} {}"), 422},
+	} {
+		if w := exported(c.body); w.Code != c.status {
+			t.Errorf("%s: %d, want %d", name, w.Code, c.status)
+		}
+	}
+	w := exported(strings.NewReader(`{"keep": true}`))
 	files, err := export.Untar(bytes.NewReader(w.Body.Bytes()))
 	if err != nil || w.Code != 200 || w.Header().Get("Content-Type") != "application/x-tar" || w.Header().Get("X-Drover-Exported") != "true" || w.Header().Get("Cache-Control") != "no-store" {
 		t.Fatalf("%v: %d %v", err, w.Code, w.Header())

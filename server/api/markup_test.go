@@ -161,8 +161,8 @@ func queries(text string) []string {
 	for _, name := range parameters {
 		all.Set(name, text)
 	}
-	roles := url.Values{"etcd": {"on"}, "labels": {text}, "taints": {text}, "node-name": {text}}
-	return []string{"", "?" + all.Encode(), "?" + roles.Encode()}
+	kinds := url.Values{"etcd": {"on"}, "labels": {text}, "taints": {text}, "node-name": {text}}
+	return []string{"", "?" + all.Encode(), "?" + kinds.Encode()}
 }
 
 // TestMarkupIsText feeds markup into all texts of all documents, of all answers of hosts and of all addresses that pages

@@ -87,13 +87,13 @@ func (o Options) terminal(page *ui.UI, handler http.HandlerFunc) *terminal.Termi
 // gets the stream of a page.
 func pageRows(u page) []row {
 	s := u.signin
-	may, object, login := route.May, route.Object, route.Login
+	may, object, loggedIn := route.May, route.Object, route.Login
 	return []row{
 		{"GET", "/dashboard/assets/{name}", route.Open(), u.Asset},
 		{"GET", "/dashboard/login", route.Open().Page(), s.Login},
 		{"POST", "/dashboard/login", route.Open().For(auth.Login, auth.Token).Page(), s.LogIn},
 		{"POST", "/dashboard/logout", route.Leaving().For(auth.CollectionAction("logout"), auth.Token).Page(), s.Logout},
-		{"GET", "/dashboard/password", login().Page(), s.Password},
+		{"GET", "/dashboard/password", loggedIn().Page(), s.Password},
 		{"POST", "/dashboard/password", may(auth.CollectionAction("changepassword"), auth.User).Page(), s.ChangePassword},
 
 		{"GET", "/dashboard", route.Open(), u.Lead(ui.Home + "clusters")},
@@ -104,11 +104,11 @@ func pageRows(u page) []row {
 		{"POST", "/dashboard/clusters/{namespace}/{name}/change", object(auth.Update, auth.Cluster).Page(), u.change.Send},
 		{"GET", "/dashboard/new", may(auth.Create, auth.Cluster).Page(), u.change.Form},
 		{"POST", "/dashboard/new", may(auth.Create, auth.Cluster).Page(), u.change.Send},
-		{"POST", "/dashboard/check", login().Checks(), u.change.CheckText},
-		{"GET", "/dashboard/do/{deed}", login().Page(), u.deeds.Form},
-		{"POST", "/dashboard/do/{deed}", login().Page(), u.deeds.Do},
-		{"GET", "/dashboard/do/{deed}/{key...}", login().Page(), u.deeds.Form},
-		{"POST", "/dashboard/do/{deed}/{key...}", login().Page(), u.deeds.Do},
+		{"POST", "/dashboard/check", loggedIn().Checks(), u.change.CheckText},
+		{"GET", "/dashboard/do/{deed}", loggedIn().Page(), u.deeds.Form},
+		{"POST", "/dashboard/do/{deed}", loggedIn().Page(), u.deeds.Do},
+		{"GET", "/dashboard/do/{deed}/{key...}", loggedIn().Page(), u.deeds.Form},
+		{"POST", "/dashboard/do/{deed}/{key...}", loggedIn().Page(), u.deeds.Do},
 		{"GET", "/dashboard/clusters/{namespace}/{name}/terminal", object(auth.Terminal, auth.Cluster).Page(), u.Serve(u.terminal.Page)},
 		{"POST", "/dashboard/clusters/{namespace}/{name}/terminal", object(auth.Terminal, auth.Cluster).Opens().Page(), u.terminal.Run},
 		{"GET", "/dashboard/machines", may(auth.List, auth.Machine).Page(), u.Common(u.Machines)},
@@ -119,11 +119,11 @@ func pageRows(u page) []row {
 		{"GET", "/dashboard/roles", may(auth.List, auth.RoleTemplate).Page(), u.Serve(u.Roles)},
 		{"GET", "/dashboard/bindings", may(auth.List, auth.ClusterBinding).Page(), u.Serve(u.Bindings)},
 		{"GET", "/dashboard/servers", may(auth.ListAll, auth.Tunnel).Page(), u.Serve(u.Servers)},
-		{"GET", "/dashboard/versions", login().Page(), u.Serve(u.Versions)},
+		{"GET", "/dashboard/versions", loggedIn().Page(), u.Serve(u.Versions)},
 		{"GET", "/dashboard/tokens", may(auth.List, auth.Token).Page(), u.Serve(u.Tokens)},
 		{"GET", "/dashboard/users", may(auth.List, auth.User).Page(), u.Serve(u.Users)},
 		{"GET", "/dashboard/settings", may(auth.List, auth.Setting).Page(), u.Serve(u.Settings)},
 		{"GET", "/dashboard/audit", may(auth.ListAll, auth.Audit).Page(), u.Serve(u.Audit)},
-		{"GET", "/dashboard/{rest...}", login().Page(), u.Serve(u.Nothing)},
+		{"GET", "/dashboard/{rest...}", loggedIn().Page(), u.Serve(u.Nothing)},
 	}
 }

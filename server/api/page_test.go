@@ -194,8 +194,8 @@ func TestLogIn(t *testing.T) {
 	if r := b.look("clusters", token); r.status != http.StatusSeeOther || r.header.Get("Location") != "/dashboard/password" {
 		t.Errorf("a password that has to be changed: status %d, to %q", r.status, r.header.Get("Location"))
 	}
-	change := func(current, new, again string) url.Values {
-		return url.Values{"current": {current}, "new": {new}, "again": {again}}
+	change := func(current, now, again string) url.Values {
+		return url.Values{"current": {current}, "new": {now}, "again": {again}}
 	}
 	proof := "password?CSRF=" + b.formToken(token)
 	for _, c := range []struct {

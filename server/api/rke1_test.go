@@ -106,12 +106,12 @@ func TestRemovingBackups(t *testing.T) {
 	if r := b.request("DELETE", at, b.admin, ""); r.status < 409 || r.status > 422 || !strings.Contains(string(r.raw), "quarry") {
 		t.Errorf("while nothing can be done on the cluster: %d: %s", r.status, r.raw)
 	}
-	for kind, c := range map[string]struct {
+	for kind, c := range map[operations.Kind]struct {
 		id, state string
 		status    int
 	}{
-		want.KindRemoveSnapshot: {"c-quarr-rl-aaaaa", "removing", http.StatusOK},
-		want.KindSnapshot:       {"c-quarr-ml-ddddd", "activating", http.StatusUnprocessableEntity},
+		operations.KindRemoveSnapshot: {"c-quarr-rl-aaaaa", "removing", http.StatusOK},
+		operations.KindSnapshot:       {"c-quarr-ml-ddddd", "activating", http.StatusUnprocessableEntity},
 	} {
 		o, err := want.Params{Wish: &want.Wish{Kind: kind, ID: c.id, Snapshot: c.id}}.With(operations.Operation{
 			ID: "op-" + c.id, Subject: "fleet-default/quarry", Kind: kind, State: operations.Running, Created: start,

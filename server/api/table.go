@@ -5,6 +5,7 @@
 package api
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,7 +14,6 @@ import (
 	"github.com/drover-project/drover/server/api/ext"
 	"github.com/drover-project/drover/server/api/incluster"
 	"github.com/drover-project/drover/server/api/inside"
-	"github.com/drover-project/drover/server/api/jointokens"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/looks"
@@ -21,7 +21,6 @@ import (
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/outside"
 	"github.com/drover-project/drover/server/api/projectsecrets"
-	"github.com/drover-project/drover/server/api/rehearsing"
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/secrets"
@@ -45,11 +44,7 @@ type handlers struct {
 	files    native.SnapshotAPI
 	trail    *auditing.API
 	login    *login.API
-	// joinTokens are those of clusters of k3s and RKE2.
-	joinTokens *jointokens.API
-	// rehearsing is about schedules of rehearsals.
-	rehearsing *rehearsing.API
-	people     *access.API
+	people   *access.API
 	// removeBackup is about snapshots of RKE1.
 	removeBackup management.Handler
 	// looks are preferences and features.
@@ -90,11 +85,11 @@ type row route.Row
 
 // table is every route. Of two that match a path the first serves it.
 func table(h handlers) []route.Row {
-	open, login, anyone, may, object := route.Open, route.Login, route.Anyone, route.May, route.Object
+	open, loggedIn, anyone, may, object := route.Open, route.Login, route.Anyone, route.May, route.Object
 	v3, v1, own, public, agents := h.v3, h.v1, h.own, h.login, h.agents
+	body := func(do management.Body) management.Handler { return do.Handler }
 	logout, logoutAll := auth.CollectionAction("logout"), auth.CollectionAction("logoutAll")
 	plans, kubeSecrets := route.Own(planToken).For("", auth.PlanSecret).Reveals(), h.kept.Kube(agents, h.kube.Secrets.ListIn)
-	kubeconfig := auth.Action("generateKubeconfig")
 
 	rows := []row{
 		// What hosts and load balancers ask for.
@@ -151,25 +146,14 @@ func table(h handlers) []route.Row {
 
 		// The management API.
 		{"GET", "/", open(), h.page.Root(v3.Roots)},
-		{"GET", "/v3", login(), v3.Root},
-		{"GET", "/v3/openapi.json", login(), served()},
-		{"GET", "/v3/schemas", login(), v3.Schemas},
-		{"GET", "/v3/schemas/{schema}", login(), v3.Schemas},
-		{"GET", "/v3/subscribe", login(), v3.Subscribe},
+		{"GET", "/v3", loggedIn(), v3.Root},
+		{"GET", "/v3/openapi.json", loggedIn(), served()},
+		{"GET", "/v3/schemas", loggedIn(), v3.Schemas},
+		{"GET", "/v3/schemas/{schema}", loggedIn(), v3.Schemas},
+		{"GET", "/v3/subscribe", loggedIn(), v3.Subscribe},
 
-		{"GET", "/v3/clusters", may(auth.List, auth.Cluster), v3.List},
-		{"POST", "/v3/clusters", may(auth.Create, auth.Cluster), v3.Type(v3.CreateCluster)},
-		{"GET", "/v3/clusters/schemas", login(), v3.SchemasIn("cluster")},
-		{"GET", "/v3/clusters/schemas/{schema}", login(), v3.SchemasIn("cluster")},
-		{"GET", "/v3/clusters/{id}", object(auth.Get, auth.Cluster), v3.Get},
-		{"PUT", "/v3/clusters/{id}", object(auth.Update, auth.Cluster), v3.Resource(v3.UpdateCluster)},
-		{"DELETE", "/v3/clusters/{id}", object(auth.Remove, auth.Cluster), v3.Resource(v3.RemoveCluster)},
-		{"POST", "/v3/clusters/{id}?action=generateKubeconfig", object(kubeconfig, auth.Cluster), v3.Resource(v3.GenerateKubeconfig)},
-		{"POST", "/v3/clusters/{id}?action=exportYaml", object(auth.Action("exportYaml"), auth.Cluster), v3.Resource(v3.ExportYAML)},
-		{"POST", "/v3/clusters/{id}?action=rotateCertificates", object(auth.Action("rotateCertificates"), auth.Cluster), v3.Resource(v3.RotateCertificates)},
-		{"POST", "/v3/clusters/{id}?action=rotateEncryptionKey", object(auth.Action("rotateEncryptionKey"), auth.Cluster), v3.Resource(v3.RotateEncryptionKey)},
-		{"POST", "/v3/clusters/{id}?action=backupEtcd", object(auth.Action("backupEtcd"), auth.Cluster), v3.Resource(v3.BackupEtcd)},
-		{"POST", "/v3/clusters/{id}?action=restoreFromEtcdBackup", object(auth.Action("restoreFromEtcdBackup"), auth.Cluster), v3.Resource(v3.RestoreFromBackup)},
+		{"GET", "/v3/clusters/schemas", loggedIn(), v3.SchemasIn("cluster")},
+		{"GET", "/v3/clusters/schemas/{schema}", loggedIn(), v3.SchemasIn("cluster")},
 		{"GET", "/v3/clusters/{context}/schemas", object(auth.Get, auth.Cluster), v3.SchemasIn("cluster")},
 		{"GET", "/v3/clusters/{context}/schemas/{schema}", object(auth.Get, auth.Cluster), v3.SchemasIn("cluster")},
 		{"GET", "/v3/clusters/{context}/subscribe", object(auth.Get, auth.Cluster), v3.SubscribeIn("cluster")},
@@ -177,9 +161,9 @@ func table(h handlers) []route.Row {
 		{"GET", "/v3/clusters/{context}/nodepools", object(auth.List, auth.NodePool), v3.ListIn("cluster")},
 		{"GET", "/v3/clusters/{context}/projects", object(auth.List, auth.Project), v3.ListIn("cluster")},
 		{"GET", "/v3/clusters/{context}/tokens", object(auth.List, auth.Token), v3.ListIn("cluster")},
-		{"POST", "/v3/clusters/{context}/tokens", object(auth.Create, auth.Token), v3.TypeIn("cluster", v3.CreateToken)},
+		{"POST", "/v3/clusters/{context}/tokens", object(auth.Create, auth.Token), v3.TypeIn("cluster", body(v3.CreateToken))},
 		{"GET", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.List, auth.RegistrationToken).Reveals(), v3.ListIn("cluster")},
-		{"POST", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.Create, auth.RegistrationToken), v3.TypeIn("cluster", v3.CreateRegistrationToken)},
+		{"POST", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.Create, auth.RegistrationToken), v3.TypeIn("cluster", body(v3.CreateRegistrationToken))},
 		{"GET", "/v3/clusters/{context}/namespaces", object(auth.List, auth.Namespace), h.inside.ListNamespaces},
 		{"POST", "/v3/clusters/{context}/namespaces", object(auth.Create, auth.Namespace), h.inside.CreateNamespace},
 		{"GET", "/v3/clusters/{context}/namespaces/{id}", object(auth.Get, auth.Namespace), h.inside.GetNamespace},
@@ -189,24 +173,12 @@ func table(h handlers) []route.Row {
 		{"*", "/v3/clusters/{context}/{link...}", object(auth.Get, auth.Cluster), v3.UnknownIn("cluster")},
 
 		{"GET", "/v3/clusterregistrationtokens", may(auth.List, auth.RegistrationToken).Reveals(), v3.List},
-		{"POST", "/v3/clusterregistrationtokens", may(auth.Create, auth.RegistrationToken), v3.Type(v3.CreateRegistrationToken)},
+		{"POST", "/v3/clusterregistrationtokens", may(auth.Create, auth.RegistrationToken), v3.Type(body(v3.CreateRegistrationToken))},
 		{"GET", "/v3/clusterregistrationtokens/{id}", object(auth.Get, auth.RegistrationToken).Reveals(), v3.Get},
 		{"DELETE", "/v3/clusterregistrationtokens/{id}", object(auth.Remove, auth.RegistrationToken), v3.Resource(v3.RemoveRegistrationToken)},
 
-		{"GET", "/v3/nodes", may(auth.List, auth.Machine), v3.List},
-		{"GET", "/v3/nodes/{id}", object(auth.Get, auth.Machine), v3.Get},
-		{"DELETE", "/v3/nodes/{id}", object(auth.Remove, auth.Machine), v3.Resource(v3.RemoveNode)},
-
-		{"GET", "/v3/nodepools", may(auth.List, auth.NodePool), v3.List},
-		{"GET", "/v3/nodepools/{id}", object(auth.Get, auth.NodePool), v3.Get},
-
-		{"GET", "/v3/projects", may(auth.List, auth.Project), v3.List},
-		{"POST", "/v3/projects", may(auth.Create, auth.Project), v3.Type(h.people.CreateProject)},
-		{"GET", "/v3/projects/schemas", login(), v3.SchemasIn("project")},
-		{"GET", "/v3/projects/schemas/{schema}", login(), v3.SchemasIn("project")},
-		{"GET", "/v3/projects/{id}", object(auth.Get, auth.Project), v3.Get},
-		{"PUT", "/v3/projects/{id}", object(auth.Update, auth.Project), v3.Resource(h.people.UpdateProject)},
-		{"DELETE", "/v3/projects/{id}", object(auth.Remove, auth.Project), v3.Resource(h.people.RemoveProject)},
+		{"GET", "/v3/projects/schemas", loggedIn(), v3.SchemasIn("project")},
+		{"GET", "/v3/projects/schemas/{schema}", loggedIn(), v3.SchemasIn("project")},
 		{"GET", "/v3/projects/{context}/schemas", object(auth.Get, auth.Project), v3.SchemasIn("project")},
 		{"GET", "/v3/projects/{context}/schemas/{schema}", object(auth.Get, auth.Project), v3.SchemasIn("project")},
 		{"GET", "/v3/projects/{context}/subscribe", object(auth.Get, auth.Project), v3.SubscribeIn("project")},
@@ -214,75 +186,69 @@ func table(h handlers) []route.Row {
 
 		{"GET", "/v3/settings", may(auth.List, auth.Setting), v3.List},
 		{"GET", "/v3/settings/{id}", anyone(auth.Get, auth.Setting), v3.Get},
-		{"PUT", "/v3/settings/{id}", object(auth.Update, auth.Setting), v3.Resource(v3.UpdateSetting)},
+		{"PUT", "/v3/settings/{id}", object(auth.Update, auth.Setting), v3.Resource(body(v3.UpdateSetting))},
 
-		{"GET", "/v3/tokens", may(auth.List, auth.Token), v3.List},
-		{"POST", "/v3/tokens", may(auth.Create, auth.Token), v3.Type(v3.CreateToken)},
 		{"POST", "/v3/tokens?action=logout", route.Leaving().For(logout, auth.Token), v3.Type(v3.Logout)},
 		{"POST", "/v3/tokens?action=logoutAll", route.Leaving().For(logoutAll, auth.Token), v3.Type(v3.LogoutAll)},
-		{"GET", "/v3/tokens/{id}", object(auth.Get, auth.Token), v3.Get},
-		{"PUT", "/v3/tokens/{id}", object(auth.Update, auth.Token), v3.Resource(v3.UpdateToken)},
-		{"DELETE", "/v3/tokens/{id}", object(auth.Remove, auth.Token), v3.Resource(v3.RemoveToken)},
 	}
-	rows = append(append(append(append(rows, backupRows(h)...), nodeRows(h.v3, h.inside)...), directoryRows(h)...), peopleRows(h.v3, h.people, h.looks)...)
-	rows = append(rows, credentialRows(h.v3, h.kept)...)
+	rows = append(append(append(rows, managedRows(h)...), directoryRows(h)...), peopleRows(h.v3, h.people)...)
 	rows = append(secretRows(h.secrets), rows...) // before the row that takes all links of a project
 	rows = append(namespaceRows(h.kube.Namespaces, agents), rows...)
 	rows = append(rows,
-		row{"*", "/v3/{rest...}", login(), v3.Unknown},
+		row{"*", "/v3/{rest...}", loggedIn(), v3.Unknown},
 
 		// Drover's own API.
 		row{"POST", "/v1-drover/apply", may(auth.Apply, auth.Cluster), own.Apply},
 		row{"GET", "/v1-drover/clusters", may(auth.List, auth.Cluster), own.ListClusters},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster), own.GetCluster},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/preview", object(auth.Update, auth.Cluster), own.PreviewCluster},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/pause", object(auth.Update, auth.Cluster), own.Pause},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), h.desk.Resume},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/export", object(auth.Action("export"), auth.Cluster), h.desk.Export},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster), route.Of(h.own.Cluster, own.GetCluster)},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/preview", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, own.PreviewCluster)},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/pause", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, own.Pause)},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, h.desk.Resume)},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/export", object(auth.Action("export"), auth.Cluster), route.Of(h.own.Cluster, h.desk.Export)},
 		row{"POST", "/v1-drover/clusters/{namespace}/{name}/import-rke", may(auth.Apply, auth.Cluster), h.desk.Import},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/upgrade", object(auth.Update, auth.Cluster), h.upgrades.Upgrade},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/window", object(auth.Get, auth.Cluster), h.upgrades.GetWindow},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/window/set", object(auth.Update, auth.Cluster), h.upgrades.SetWindow},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/rehearsals", object(auth.Get, auth.Cluster), h.rehearsing.Get},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/rehearsals/set", object(auth.Update, auth.Cluster), h.rehearsing.Set},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), own.Begin},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.EtcdBackup), own.ListSnapshots},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file", object(auth.Action("downloadSnapshot"), auth.Cluster).Opens(), h.files.Download},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Update, auth.Cluster), own.GetDocument},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken).Reveals(), native.JoinAPI{API: own}.Join},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/agent/forget", object(auth.Update, auth.Cluster), native.JoinAPI{API: own}.ForgetAgent},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), native.JoinAPI{API: own}.RotateJoin},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/why", object(auth.Get, auth.Cluster).Reveals(), own.WhyCluster},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/token", object(auth.Action("token"), auth.Cluster), h.joinTokens.Reveal},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/token/add", object(auth.Action("token"), auth.Cluster), h.joinTokens.Add},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/upgrade", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, h.upgrades.Upgrade)},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/window", object(auth.Get, auth.Cluster), route.Of(h.own.Cluster, h.upgrades.GetWindow)},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/window/set", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, h.upgrades.SetWindow)},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/rehearsals", object(auth.Get, auth.Cluster), route.Of(h.own.Cluster, native.RehearsalAPI{API: h.own}.Get)},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/rehearsals/set", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, native.RehearsalAPI{API: h.own}.Set)},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, own.Begin)},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.EtcdBackup), route.Of(h.own.Cluster, own.ListSnapshots)},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file", object(auth.Action("downloadSnapshot"), auth.Cluster).Opens(), route.Of(h.own.Cluster, h.files.Download)},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, own.GetDocument)},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken).Reveals(), route.Of(h.own.Cluster, native.JoinAPI{API: own}.Join)},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/agent/forget", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, native.JoinAPI{API: own}.ForgetAgent)},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), route.Of(h.own.Cluster, native.JoinAPI{API: own}.RotateJoin)},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/why", object(auth.Get, auth.Cluster).Reveals(), route.Of(h.own.Cluster, own.WhyCluster)},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/token", object(auth.Action("token"), auth.Cluster), route.Of(h.own.Cluster, native.JoinTokenAPI{API: h.own}.Reveal)},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/token/add", object(auth.Action("token"), auth.Cluster), route.Of(h.own.Cluster, native.JoinTokenAPI{API: h.own}.Add)},
 		row{"GET", "/v1-drover/machines", may(auth.List, auth.Machine), own.ListMachines},
-		row{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), own.GetMachine},
-		row{"POST", "/v1-drover/machines/{namespace}/{name}/rejoin", object(auth.Update, auth.Machine), own.AllowRejoin},
-		row{"POST", "/v1-drover/machines/{namespace}/{name}/labels", object(auth.Update, auth.Machine), own.LabelMachine},
-		row{"GET", "/v1-drover/machines/{namespace}/{name}/why", object(auth.Get, auth.Machine).Reveals(), own.WhyMachine},
+		row{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), route.Of(h.own.Machine, own.GetMachine)},
+		row{"POST", "/v1-drover/machines/{namespace}/{name}/rejoin", object(auth.Update, auth.Machine), route.Of(h.own.Machine, own.AllowRejoin)},
+		row{"POST", "/v1-drover/machines/{namespace}/{name}/labels", object(auth.Update, auth.Machine), route.Of(h.own.Machine, own.LabelMachine)},
+		row{"GET", "/v1-drover/machines/{namespace}/{name}/why", object(auth.Get, auth.Machine).Reveals(), route.Of(h.own.Machine, own.WhyMachine)},
 		row{"GET", "/v1-drover/machines/{namespace}/{name}/status", object(auth.Get, auth.Machine), own.Ask("status")},
 		row{"GET", "/v1-drover/machines/{namespace}/{name}/output", object(auth.Action("logs"), auth.Machine).Reveals(), own.Ask("output")},
 		row{"GET", "/v1-drover/machines/{namespace}/{name}/logs", object(auth.Action("logs"), auth.Machine).Reveals(), own.Ask("logs")},
-		row{"GET", "/v1-drover/machines/{namespace}/{name}/dial", object(auth.Dial, auth.Machine).Opens(), own.DialHost},
+		row{"GET", "/v1-drover/machines/{namespace}/{name}/dial", object(auth.Dial, auth.Machine).Opens(), route.Of(h.own.Machine, own.DialHost)},
 		row{"GET", "/v1-drover/objects", may(auth.List, auth.SharedObject), own.ListObjects},
 		row{"DELETE", "/v1-drover/objects/{kind}/{namespace}/{name}", object(auth.Remove, auth.SharedObject), own.RemoveObject},
 		row{"GET", "/v1-drover/operations", may(auth.List, auth.Operation), own.ListOperations},
-		row{"GET", "/v1-drover/operations/{id}", object(auth.Get, auth.Operation), own.GetOperation},
-		row{"POST", "/v1-drover/operations/{id}/abort", object(auth.Action("abort"), auth.Operation), own.AbortOperation},
-		row{"POST", "/v1-drover/operations/{id}/retry", object(auth.Action("retry"), auth.Operation), own.RetryOperation},
-		row{"POST", "/v1-drover/operations/{id}/hurry", object(auth.Action("hurry"), auth.Operation), own.HurryOperation},
+		row{"GET", "/v1-drover/operations/{id}", object(auth.Get, auth.Operation), route.Of(own.Operation, own.GetOperation)},
+		row{"POST", "/v1-drover/operations/{id}/abort", object(auth.Action("abort"), auth.Operation), route.Of(own.Operation, own.AbortOperation)},
+		row{"POST", "/v1-drover/operations/{id}/retry", object(auth.Action("retry"), auth.Operation), route.Of(own.Operation, own.RetryOperation)},
+		row{"POST", "/v1-drover/operations/{id}/hurry", object(auth.Action("hurry"), auth.Operation), route.Of(own.Operation, own.HurryOperation)},
 		row{"GET", "/v1-drover/events", may(auth.List, auth.Event), own.ListEvents},
 		row{"GET", "/v1-drover/tokens", may(auth.List, auth.Token), h.people.ListTokens},
 		row{"DELETE", "/v1-drover/tokens/{name}", object(auth.Action("revoke"), auth.Token), h.people.RevokeToken},
-		row{"GET", "/v1-drover/versions", login(), own.ListVersions},
-		row{"GET", "/v1-drover/versions/{version}", login(), own.GetVersion},
+		row{"GET", "/v1-drover/versions", loggedIn(), own.ListVersions},
+		row{"GET", "/v1-drover/versions/{version}", loggedIn(), own.GetVersion},
 		row{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), h.servers.ListTunnels},
 		row{"GET", "/v1-drover/workers", may(auth.ListAll, auth.Tunnel), h.servers.ListWorkers},
 		row{"GET", "/v1-drover/backup", may(auth.Create, auth.Backup).Opens(), h.rescue.Make},
 		row{"GET", "/v1-drover/audit", may(auth.ListAll, auth.Audit), h.trail.List},
 		row{"GET", "/v1-drover/backups", may(auth.ListAll, auth.Backup), h.rescue.Status},
 	)
-	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", login(), route.NotFound})
+	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", loggedIn(), route.NotFound})
 	rows = append(append(rows, steveRows(v1, h.kept)...), releaseRows(h.releases)...)
 	rows = append(append(append(rows, extRows(h.ext)...), kubeRows(h.kube, h.agents, h.kept)...), pageRows(h.page)...)
 	rows = append(rows, clusterRows(h)...)
@@ -293,14 +259,70 @@ func table(h handlers) []route.Row {
 	return all
 }
 
+// managed is a kind of the management API at its path: its objects are listed and shown, and what else can be done with them has a
+// handler.
+type managed struct {
+	path           string
+	kind           auth.Kind
+	create, update management.Body
+	remove         management.Handler
+	actions        map[string]management.Handler
+}
+
+func (r managed) rows(v3 *management.API) []row {
+	all, one := "/v3/"+r.path, "/v3/"+r.path+"/{id}"
+	rows := []row{{"GET", all, route.May(auth.List, r.kind), v3.List}, {"GET", one, route.Object(auth.Get, r.kind), v3.Get}}
+	if r.create != nil {
+		rows = append(rows, row{"POST", all, route.May(auth.Create, r.kind), v3.Type(r.create.Handler)})
+	}
+	if r.update != nil {
+		rows = append(rows, row{"PUT", one, route.Object(auth.Update, r.kind), v3.Resource(r.update.Handler)})
+	}
+	if r.remove != nil {
+		rows = append(rows, row{"DELETE", one, route.Object(auth.Remove, r.kind), v3.Resource(r.remove)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.actions)) {
+		rows = append(rows, row{"POST", one + "?action=" + name, route.Object(auth.Action(name), r.kind), v3.Resource(r.actions[name])})
+	}
+	return rows
+}
+
+// managedRows are the kinds of the management API of which all can be said by their verbs.
+func managedRows(h handlers) (rows []row) {
+	type actions = map[string]management.Handler
+	v3, in, people, own := h.v3, h.inside, h.people, h.looks
+	removeBackup := func(c *management.Request) (route.Answer, error) { return h.removeBackup(c) } // which documentation does without
+	for _, r := range []managed{
+		{"clusters", auth.Cluster, v3.CreateCluster, v3.UpdateCluster, v3.RemoveCluster, actions{
+			"generateKubeconfig": v3.GenerateKubeconfig, "exportYaml": v3.ExportYAML, "rotateCertificates": v3.RotateCertificates,
+			"rotateEncryptionKey": v3.RotateEncryptionKey, "backupEtcd": v3.BackupEtcd, "restoreFromEtcdBackup": v3.RestoreFromBackup,
+		}},
+		{"nodes", auth.Machine, nil, in.UpdateNode, v3.RemoveNode, actions{"cordon": in.Cordon, "uncordon": in.Uncordon, "drain": in.Drain, "stopDrain": in.StopDrain}},
+		{"nodepools", auth.NodePool, nil, nil, nil, nil},
+		{"projects", auth.Project, people.CreateProject, people.UpdateProject, people.RemoveProject, nil},
+		{"tokens", auth.Token, v3.CreateToken, v3.UpdateToken, v3.RemoveToken, nil},
+		{"etcdbackups", auth.EtcdBackup, v3.CreateBackup, nil, removeBackup, nil},
+		{"cloudcredentials", auth.CloudCredential, h.kept.CreateCredential, h.kept.UpdateCredential, h.kept.RemoveCredential, nil},
+		{"authconfigs", auth.Directory, nil, nil, nil, actions{"testAndApply": h.outside.TestAndApply, "disable": h.outside.Disable}},
+		{"preferences", auth.Preference, own.CreatePreference, own.UpdatePreference, own.RemovePreference, nil},
+		{"features", auth.Feature, nil, nil, nil, nil},
+		{"rkek8ssystemimages", auth.RKEVersion, nil, nil, nil, nil},
+		{"users", auth.User, people.CreateUser, people.UpdateUser, people.RemoveUser, actions{"setpassword": people.SetPassword, "refreshauthprovideraccess": h.outside.Refresh}},
+		{"principals", auth.Principal, nil, nil, nil, nil},
+	} {
+		rows = append(rows, r.rows(v3)...)
+	}
+	return rows
+}
+
 // clusterRows are the clusters' own APIs, at first in the form of /v1.
 func clusterRows(h handlers) []row {
-	access := route.Scoped(auth.Proxy, auth.Cluster)
+	proxied := route.Scoped(auth.Proxy, auth.Cluster)
 	return []row{
-		{"*", "/k8s/clusters/{id}/v1", access.Reveals(), h.inCluster.Serve},
-		{"*", "/k8s/clusters/{id}/v1/{rest...}", access.Reveals(), h.inCluster.Serve},
-		{"*", "/k8s/clusters/{id}", access.Passes(), h.proxy},
-		{"*", "/k8s/clusters/{id}/{rest...}", access.Passes(), h.proxy},
+		{"*", "/k8s/clusters/{id}/v1", proxied.Reveals(), h.inCluster.Serve},
+		{"*", "/k8s/clusters/{id}/v1/{rest...}", proxied.Reveals(), h.inCluster.Serve},
+		{"*", "/k8s/clusters/{id}", proxied.Passes(), h.proxy},
+		{"*", "/k8s/clusters/{id}/{rest...}", proxied.Passes(), h.proxy},
 	}
 }
 
@@ -309,17 +331,12 @@ func directoryRows(h handlers) []row {
 	may, object, open := route.May, route.Object, route.Open
 	rows := []row{
 		{"GET", "/verify-auth", open(), h.login.Return},
-		{"GET", "/v3/authconfigs", may(auth.List, auth.Directory), h.v3.List},
-		{"GET", "/v3/authconfigs/{id}", object(auth.Get, auth.Directory), h.v3.Get},
 		{"PUT", "/v3/authconfigs/{id}", object(auth.Update, auth.Directory), h.v3.Resource(h.outside.Update)},
-		{"POST", "/v3/authconfigs/{id}?action=testAndApply", object(auth.Action("testAndApply"), auth.Directory), h.v3.Resource(h.outside.TestAndApply)},
-		{"POST", "/v3/authconfigs/{id}?action=disable", object(auth.Action("disable"), auth.Directory), h.v3.Resource(h.outside.Disable)},
-		{"POST", "/v3/users/{id}?action=refreshauthprovideraccess", object(auth.Action("refreshauthprovideraccess"), auth.User), h.v3.Resource(h.outside.Refresh)},
 		{"GET", "/v1-drover/directories", may(auth.ListAll, auth.Directory), h.outside.List},
 		{"POST", "/v1-drover/directories/set", may(auth.Update, auth.Directory), h.outside.Set},
-		{"GET", "/v1-drover/directories/{kind}", object(auth.Get, auth.Directory), h.outside.Get},
-		{"POST", "/v1-drover/directories/{kind}/remove", object(auth.Remove, auth.Directory), h.outside.Remove},
-		{"POST", "/v1-drover/directories/{kind}/test", object(auth.Update, auth.Directory), h.outside.Test},
+		{"GET", "/v1-drover/directories/{kind}", object(auth.Get, auth.Directory), route.Of(h.outside.Directory, h.outside.Get)},
+		{"POST", "/v1-drover/directories/{kind}/remove", object(auth.Remove, auth.Directory), route.Of(h.outside.Directory, h.outside.Remove)},
+		{"POST", "/v1-drover/directories/{kind}/test", object(auth.Update, auth.Directory), route.Of(h.outside.Directory, h.outside.Test)},
 	}
 	for _, kind := range directories.Kinds() {
 		at := login.PathOf(kind)
@@ -336,39 +353,6 @@ func directoryRows(h handlers) []row {
 	return rows
 }
 
-// backupRows are snapshots of RKE1 clusters.
-func backupRows(h handlers) []row {
-	return []row{
-		{"GET", "/v3/etcdbackups", route.May(auth.List, auth.EtcdBackup), h.v3.List},
-		{"POST", "/v3/etcdbackups", route.May(auth.Create, auth.EtcdBackup), h.v3.Type(h.v3.CreateBackup)},
-		{"GET", "/v3/etcdbackups/{id}", route.Object(auth.Get, auth.EtcdBackup), h.v3.Get},
-		{"DELETE", "/v3/etcdbackups/{id}", route.Object(auth.Remove, auth.EtcdBackup), h.v3.Resource(h.removeBackup)},
-	}
-}
-
-// nodeRows are what is done to nodes through the API of their cluster.
-func nodeRows(v3 *management.API, in *inside.API) []row {
-	object := route.Object
-	return []row{
-		{"PUT", "/v3/nodes/{id}", object(auth.Update, auth.Machine), v3.Resource(in.UpdateNode)},
-		{"POST", "/v3/nodes/{id}?action=cordon", object(auth.Action("cordon"), auth.Machine), v3.Resource(in.Cordon)},
-		{"POST", "/v3/nodes/{id}?action=uncordon", object(auth.Action("uncordon"), auth.Machine), v3.Resource(in.Uncordon)},
-		{"POST", "/v3/nodes/{id}?action=drain", object(auth.Action("drain"), auth.Machine), v3.Resource(in.Drain)},
-		{"POST", "/v3/nodes/{id}?action=stopDrain", object(auth.Action("stopDrain"), auth.Machine), v3.Resource(in.StopDrain)},
-	}
-}
-
-// credentialRows are keys of buckets.
-func credentialRows(v3 *management.API, kept *secrets.API) []row {
-	return []row{
-		{"GET", "/v3/cloudcredentials", route.May(auth.List, auth.CloudCredential), v3.List},
-		{"POST", "/v3/cloudcredentials", route.May(auth.Create, auth.CloudCredential), v3.Type(kept.CreateCredential)},
-		{"GET", "/v3/cloudcredentials/{id}", route.Object(auth.Get, auth.CloudCredential), v3.Get},
-		{"PUT", "/v3/cloudcredentials/{id}", route.Object(auth.Update, auth.CloudCredential), v3.Resource(kept.UpdateCredential)},
-		{"DELETE", "/v3/cloudcredentials/{id}", route.Object(auth.Remove, auth.CloudCredential), v3.Resource(kept.RemoveCredential)},
-	}
-}
-
 // secretRows are the secrets of projects.
 func secretRows(in *projectsecrets.API) []row {
 	of := func(verb auth.Verb) route.Access { return route.Object(verb, auth.ProjectSecret) }
@@ -381,62 +365,34 @@ func secretRows(in *projectsecrets.API) []row {
 	}
 }
 
-// peopleRows are users, roles, bindings and principals, and what everybody may read.
-func peopleRows(v3 *management.API, p *access.API, own *looks.API) []row {
-	may, object := route.May, route.Object
+// peopleRows are what people do with their own accounts, roles and bindings.
+func peopleRows(v3 *management.API, p *access.API) []row {
 	rows := []row{
-		{"GET", "/v3/preferences", may(auth.List, auth.Preference), v3.List},
-		{"POST", "/v3/preferences", may(auth.Create, auth.Preference), v3.Type(own.CreatePreference)},
-		{"GET", "/v3/preferences/{id}", object(auth.Get, auth.Preference), v3.Get},
-		{"PUT", "/v3/preferences/{id}", object(auth.Update, auth.Preference), v3.Resource(own.UpdatePreference)},
-		{"DELETE", "/v3/preferences/{id}", object(auth.Remove, auth.Preference), v3.Resource(own.RemovePreference)},
-		{"GET", "/v3/features", may(auth.List, auth.Feature), v3.List},
-		{"GET", "/v3/features/{id}", object(auth.Get, auth.Feature), v3.Get},
-		{"GET", "/v3/rkek8ssystemimages", may(auth.List, auth.RKEVersion), v3.List},
-		{"GET", "/v3/rkek8ssystemimages/{id}", object(auth.Get, auth.RKEVersion), v3.Get},
-
-		{"GET", "/v3/users", may(auth.List, auth.User), v3.List},
-		{"POST", "/v3/users", may(auth.Create, auth.User), v3.Type(p.CreateUser)},
-		{"POST", "/v3/users?action=changepassword", may(auth.CollectionAction("changepassword"), auth.User), v3.Type(p.ChangePassword)},
-		{"GET", "/v3/users/{id}", object(auth.Get, auth.User), v3.Get},
-		{"PUT", "/v3/users/{id}", object(auth.Update, auth.User), v3.Resource(p.UpdateUser)},
-		{"DELETE", "/v3/users/{id}", object(auth.Remove, auth.User), v3.Resource(p.RemoveUser)},
-		{"POST", "/v3/users/{id}?action=setpassword", object(auth.Action("setpassword"), auth.User), v3.Resource(p.SetPassword)},
-
-		{"GET", "/v3/principals", may(auth.List, auth.Principal), v3.List},
-		{"GET", "/v3/principals/{id}", object(auth.Get, auth.Principal), v3.Get},
-		{"POST", "/v3/principals?action=search", may(auth.CollectionAction("search"), auth.Principal), v3.Type(p.SearchPrincipals)},
+		{"POST", "/v3/users?action=changepassword", route.May(auth.CollectionAction("changepassword"), auth.User), v3.Type(p.ChangePassword)},
+		{"POST", "/v3/principals?action=search", route.May(auth.CollectionAction("search"), auth.Principal), v3.Type(p.SearchPrincipals)},
 		{"GET", "/v1-drover/whoami", route.Login(), p.WhoAmI},
 	}
 	for _, k := range []struct {
 		path string
 		kind auth.Kind
 		of   roles.Kind
-	}{{"/v3/globalroles", auth.GlobalRole, roles.GlobalRole}, {"/v3/roletemplates", auth.RoleTemplate, roles.RoleTemplate}} {
-		rows = append(rows,
-			row{"GET", k.path, may(auth.List, k.kind), v3.List},
-			row{"POST", k.path, may(auth.Create, k.kind), v3.Type(p.CreateRole(k.of))},
-			row{"GET", k.path + "/{id}", object(auth.Get, k.kind), v3.Get},
-			row{"PUT", k.path + "/{id}", object(auth.Update, k.kind), v3.Resource(p.UpdateRole(k.of))},
-			row{"DELETE", k.path + "/{id}", object(auth.Remove, k.kind), v3.Resource(p.RemoveRole(k.of))})
+	}{{"globalroles", auth.GlobalRole, roles.GlobalRole}, {"roletemplates", auth.RoleTemplate, roles.RoleTemplate}} {
+		rows = append(rows, managed{path: k.path, kind: k.kind, create: p.CreateRole(k.of), update: p.UpdateRole(k.of), remove: p.RemoveRole(k.of)}.rows(v3)...)
 	}
 	for _, k := range []struct {
 		path    string
 		kind    auth.Kind
 		context roles.Context
 	}{
-		{"/v3/globalrolebindings", auth.GlobalRoleBinding, roles.Global},
-		{"/v3/clusterroletemplatebindings", auth.ClusterBinding, roles.Cluster},
-		{"/v3/projectroletemplatebindings", auth.ProjectBinding, roles.Project},
+		{"globalrolebindings", auth.GlobalRoleBinding, roles.Global},
+		{"clusterroletemplatebindings", auth.ClusterBinding, roles.Cluster},
+		{"projectroletemplatebindings", auth.ProjectBinding, roles.Project},
 	} {
-		rows = append(rows,
-			row{"GET", k.path, may(auth.List, k.kind), v3.List},
-			row{"POST", k.path, may(auth.Create, k.kind), v3.Type(p.CreateBinding(k.context))},
-			row{"GET", k.path + "/{id}", object(auth.Get, k.kind), v3.Get},
-			row{"DELETE", k.path + "/{id}", object(auth.Remove, k.kind), v3.Resource(p.RemoveBinding)})
+		bindings := managed{path: k.path, kind: k.kind, create: p.CreateBinding(k.context), remove: p.RemoveBinding}
 		if k.context != roles.Global {
-			rows = append(rows, row{"PUT", k.path + "/{id}", object(auth.Update, k.kind), v3.Resource(p.UpdateBinding)})
+			bindings.update = p.UpdateBinding
 		}
+		rows = append(rows, bindings.rows(v3)...)
 	}
 	return rows
 }
@@ -447,25 +403,25 @@ func fleetRows(fleet native.FleetAPI) []row {
 	return []row{
 		{"GET", "/v1-drover/machines/{namespace}/{name}/containers", object(auth.Action("logs"), auth.Machine).Reveals(), fleet.Ask("containers")},
 		{"GET", "/v1-drover/fleets", may(auth.ListAll, auth.Fleet), fleet.List},
-		{"GET", "/v1-drover/fleets/{name}", object(auth.Get, auth.Fleet), fleet.Get},
-		{"GET", "/v1-drover/fleets/{name}/why", object(auth.Get, auth.Fleet), fleet.Why},
+		{"GET", "/v1-drover/fleets/{name}", object(auth.Get, auth.Fleet), route.Of(fleet.Fleet, fleet.Get)},
+		{"GET", "/v1-drover/fleets/{name}/why", object(auth.Get, auth.Fleet), route.Of(fleet.Fleet, fleet.Why)},
 		{"POST", "/v1-drover/fleets/{name}/join", may(auth.Create, auth.Fleet), fleet.Join},
-		{"POST", "/v1-drover/fleets/{name}/plan", object(auth.Update, auth.Fleet), fleet.Give},
-		{"POST", "/v1-drover/fleets/{name}/remove", object(auth.Remove, auth.Fleet), fleet.Remove},
-		{"POST", "/v1-drover/machines/{namespace}/{name}/remove", object(auth.Remove, auth.Machine), fleet.RemoveMachine},
+		{"POST", "/v1-drover/fleets/{name}/plan", object(auth.Update, auth.Fleet), route.Of(fleet.Fleet, fleet.Give)},
+		{"POST", "/v1-drover/fleets/{name}/remove", object(auth.Remove, auth.Fleet), route.Of(fleet.Fleet, fleet.Remove)},
+		{"POST", "/v1-drover/machines/{namespace}/{name}/remove", object(auth.Remove, auth.Machine), route.Of(fleet.Machine, fleet.RemoveMachine)},
 	}
 }
 
 // steveRows are /v1, which is also found as the API of the cluster "local".
 func steveRows(v1 *steve.API, kept *secrets.API) []row {
-	login, hidden := route.Login, route.Hidden
+	loggedIn, hidden := route.Login, route.Hidden
 	rows := []row{
-		{"GET", "/v1", login(), v1.Root},
-		{"GET", "/v1/schemas", login(), v1.Schemas},
-		{"GET", "/v1/schemas/{schema}", login(), v1.Schemas},
-		{"GET", "/v1/subscribe", login(), v1.Subscribe},
-		{"GET", "/v1/counts", login(), v1.Counts},
-		{"POST", "/v1/ext.cattle.io.selfusers", login(), steve.SelfUser},
+		{"GET", "/v1", loggedIn(), v1.Root},
+		{"GET", "/v1/schemas", loggedIn(), v1.Schemas},
+		{"GET", "/v1/schemas/{schema}", loggedIn(), v1.Schemas},
+		{"GET", "/v1/subscribe", loggedIn(), v1.Subscribe},
+		{"GET", "/v1/counts", loggedIn(), v1.Counts},
+		{"POST", "/v1/ext.cattle.io.selfusers", loggedIn(), steve.SelfUser},
 
 		{"GET", "/v1/provisioning.cattle.io.clusters", hidden(auth.ListAll, auth.ProvisionedCluster), v1.List},
 		{"POST", "/v1/provisioning.cattle.io.clusters", hidden(auth.Create, auth.ProvisionedCluster), v1.Type(v1.CreateCluster)},
@@ -508,7 +464,7 @@ func steveRows(v1 *steve.API, kept *secrets.API) []row {
 		row{"POST", "/v1/secrets/{namespace}", object(auth.Create, auth.SharedObject), v1.Type(kept.Create)},
 		row{"PUT", "/v1/secrets/{namespace}/{name}", object(auth.Update, auth.SharedObject), v1.Type(kept.Replace)},
 		row{"DELETE", "/v1/secrets/{namespace}/{name}", object(auth.Remove, auth.SharedObject), v1.Type(kept.Remove)},
-		row{"*", "/v1/{rest...}", login(), v1.Unknown})
+		row{"*", "/v1/{rest...}", loggedIn(), v1.Unknown})
 	for _, one := range rows {
 		one.Pattern = "/k8s/clusters/local" + one.Pattern
 		rows = append(rows, one)
@@ -522,8 +478,8 @@ func extRows(e *ext.API) []row {
 	return []row{
 		{"GET", "/apis/ext.cattle.io/v1/tokens", is(auth.List, made), e.List},
 		{"POST", "/apis/ext.cattle.io/v1/tokens", is(auth.Create, made), e.Create},
-		{"GET", "/apis/ext.cattle.io/v1/tokens/{name}", is(auth.Get, made), e.Get},
-		{"DELETE", "/apis/ext.cattle.io/v1/tokens/{name}", is(auth.Remove, made), e.Remove},
+		{"GET", "/apis/ext.cattle.io/v1/tokens/{name}", is(auth.Get, made), route.Of(e.Token, e.Get)},
+		{"DELETE", "/apis/ext.cattle.io/v1/tokens/{name}", is(auth.Remove, made), route.Of(e.Token, e.Remove)},
 		{"POST", "/apis/ext.cattle.io/v1/kubeconfigs", is(auth.Create, made), e.Kubeconfig},
 		{"POST", "/apis/ext.cattle.io/v1/passwordchangerequests", is(auth.CollectionAction("changepassword"), auth.User), e.ChangePassword},
 		{"POST", "/apis/ext.cattle.io/v1/selfusers", route.KubernetesLogin(), e.SelfUser},
@@ -543,7 +499,7 @@ func namespaceRows(of *kube.Resource, agents route.Handler) []row {
 // kubeRows are clusters, machines and settings in the form of Kubernetes. All of it, discovery and plan Secrets
 // included, is also found as the API of the cluster "local".
 func kubeRows(k kube.API, agents route.Handler, kept *secrets.API) []row {
-	is, any := route.Kubernetes, route.KubernetesLogin
+	is, anybody := route.Kubernetes, route.KubernetesLogin
 	cl, machine, managed, setting := k.Clusters, k.Machines, k.Management, k.Settings
 	rows := []row{
 		{"GET", "/apis/provisioning.cattle.io/v1/clusters", is(auth.List, auth.ProvisionedCluster), cl.List},
@@ -586,10 +542,10 @@ func kubeRows(k kube.API, agents route.Handler, kept *secrets.API) []row {
 			row{"DELETE", one, is(auth.Remove, r.Of), r.Remove})
 	}
 	rows = append(rows, []row{
-		{"POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", any(), k.Reviews.CanI},
-		{"POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", any(), k.Reviews.Rules},
-		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", any(), k.Reviews.WhoAmI},
-		{"*", "/apis/{group}/{version}/{rest...}", any(), kube.Unknown},
+		{"POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", anybody(), k.Reviews.CanI},
+		{"POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", anybody(), k.Reviews.Rules},
+		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", anybody(), k.Reviews.WhoAmI},
+		{"*", "/apis/{group}/{version}/{rest...}", anybody(), kube.Unknown},
 	}...)
 	elsewhere := kube.Elsewhere(agents)
 	local := []row{ // /api before /apis, which matches its singular, too

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
 )
@@ -31,7 +31,7 @@ func TestRotateServerToken(t *testing.T) {
 	}
 	r := b.want(http.StatusOK, "POST", path, `{"kind": "rotate-server-token"}`)
 	var begun views.Begun
-	if err := json.Unmarshal(r.raw, &begun); err != nil || begun.Operation == nil || begun.Operation.Kind != ops.KindToken || begun.Operation.State != operations.Running {
+	if err := json.Unmarshal(r.raw, &begun); err != nil || begun.Operation == nil || begun.Operation.Kind != operations.KindRotateToken || begun.Operation.State != operations.Running {
 		t.Fatalf("%v: %s", err, r.raw)
 	}
 	b.want(http.StatusConflict, "POST", path, `{"kind": "rotate-server-token"}`)
@@ -47,7 +47,7 @@ func TestRotateServerToken(t *testing.T) {
 	}
 	var tokens views.JoinTokens
 	r = b.want(http.StatusOK, "POST", "/v1-drover/clusters/fleet-default/harbour/token", "")
-	if err := json.Unmarshal(r.raw, &tokens); err != nil || tokens.Server != "s3rver-word" || len(tokens.Earlier) != 1 || tokens.Earlier[0] != (views.EarlierToken{Token: "3arlier-word", Hash: ops.TokenHash("3arlier-word")}) {
+	if err := json.Unmarshal(r.raw, &tokens); err != nil || tokens.Server != "s3rver-word" || len(tokens.Earlier) != 1 || tokens.Earlier[0] != (views.EarlierToken{Token: "3arlier-word", Hash: installers.HashServerToken("3arlier-word")}) {
 		t.Errorf("%v: %s", err, r.raw)
 	}
 }
@@ -83,7 +83,7 @@ func TestAddServerToken(t *testing.T) {
 	if r := b.want(http.StatusConflict, "POST", "/v1-drover/clusters/fleet-default/dockyard/token/add", `{"token": "0ld-word"}`); !strings.Contains(r.text("message"), "has no join tokens") {
 		t.Errorf("%s", r.raw)
 	}
-	hash := ops.TokenHash("0ld-word")
+	hash := installers.HashServerToken("0ld-word")
 	for _, known := range []string{"false", "true"} {
 		if r := b.want(http.StatusOK, "POST", path, `{"token": "K10::server:0ld-word\n"}`); strings.TrimSpace(string(r.raw)) != `{"type":"broughtToken","cluster":"fleet-default/harbour","hash":"`+hash+`","known":`+known+`}` {
 			t.Errorf("%s", r.raw)
@@ -98,7 +98,7 @@ func TestAddServerToken(t *testing.T) {
 	if strings.Contains(logs, "0ld-word") || strings.Count(logs, `msg="server token brought" cluster=fleet-default/harbour hash=`+hash) != 2 {
 		t.Errorf("the log has\n%s", logs)
 	}
-	for range ops.MaxTokens {
+	for range records.MaxServerTokens {
 		now.Value.Other = append(now.Value.Other, records.ServerToken{Token: "x"})
 	}
 	if _, err := b.st.ClusterSecrets.Update(t.Context(), now); err != nil {

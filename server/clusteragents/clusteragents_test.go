@@ -132,11 +132,18 @@ func (b *bed) headersOf(token, address, account string, ca []byte) http.Header {
 
 func (b *bed) get(path string, header http.Header) (int, string) {
 	b.Helper()
+	return b.send("", path, header)
+}
+
+func (b *bed) getAt(host, path string) (int, string) { b.Helper(); return b.send(host, path, nil) }
+
+func (b *bed) send(host, path string, header http.Header) (int, string) {
+	b.Helper()
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, b.web.URL+path, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
-	r.Header = header
+	r.Header, r.Host = header, host
 	answer, err := b.web.Client().Do(r)
 	if err != nil {
 		b.Fatal(err)
@@ -289,8 +296,8 @@ func TestWrongTokensAreSlowedDown(t *testing.T) {
 // agent that has proved itself to a cluster that was removed meanwhile leaves no record.
 func TestAgentsOfClustersThatGo(t *testing.T) {
 	b := newBed(t)
-	real := newCluster(t)
-	if _, err := b.state.ClusterAgents.Create(t.Context(), harbour, records.ClusterAgent{CA: string(real.root.pem), Secret: "the-agents-own"}); err != nil {
+	actual := newCluster(t)
+	if _, err := b.state.ClusterAgents.Create(t.Context(), harbour, records.ClusterAgent{CA: string(actual.root.pem), Secret: "the-agents-own"}); err != nil {
 		t.Fatal(err)
 	}
 	change := func(key string, f func(*records.Cluster)) {
@@ -307,10 +314,10 @@ func TestAgentsOfClustersThatGo(t *testing.T) {
 	}
 	refused("no agent of cluster harbour was let in yet", http.Header{"Authorization": {"Bearer stv-cluster-the-agents-own"}})
 	change(harbour, func(c *records.Cluster) { c.Deleting = time.Unix(1, 0) })
-	refused("is being removed", real.headers(b, "the-agents-own"))
+	refused("is being removed", actual.headers(b, "the-agents-own"))
 	was, _ := b.state.Clusters.Get(office)
 	change(office, func(c *records.Cluster) { c.ID = "c-other" })
-	said := records.ClusterAgent{Address: real.address, CA: string(real.root.pem), Token: "account-token", Seen: time.Unix(2, 0).UTC()}
+	said := records.ClusterAgent{Address: actual.address, CA: string(actual.root.pem), Token: "account-token", Seen: time.Unix(2, 0).UTC()}
 	err := b.judged(t.Context(), was.Value, said, func(records.ClusterAgent) *seen { return &seen{uid: "u"} })
 	if _, kept := b.state.ClusterAgents.Get(office); kept || err == nil || !strings.Contains(err.Error(), "cluster not found") {
 		t.Errorf("the agent of a removed cluster is that of another one of its name: %v", err)
@@ -318,7 +325,42 @@ func TestAgentsOfClustersThatGo(t *testing.T) {
 	change(office, func(c *records.Cluster) {
 		c.Spec.RancherKubernetesEngineConfig = new(clusterspec.RancherKubernetesEngineConfig)
 	})
-	refused("cluster office has no Kubernetes", real.headers(b, "good"))
+	refused("cluster office has no Kubernetes", actual.headers(b, "good"))
+}
+
+// TestAnAgentIsJudgedByTheRecordThatIs: a record that another server changes, or makes, while an agent is looked at is judged anew.
+func TestAnAgentIsJudgedByTheRecordThatIs(t *testing.T) {
+	for name, there := range map[string]bool{"made": false, "changed": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			actual := newCluster(t)
+			write := func(refused string) {
+				t.Helper()
+				_, err := b.state.ClusterAgents.Create(t.Context(), office, records.ClusterAgent{Refused: refused})
+				if _, exists := errors.AsType[*store.ExistsError](err); exists {
+					_, err = b.state.ClusterAgents.Modify(t.Context(), office, func(is records.ClusterAgent) (records.ClusterAgent, error) { is.Refused = refused; return is, nil })
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if there {
+				write("one came")
+			}
+			cluster, _ := b.state.Clusters.Get(office)
+			said := records.ClusterAgent{Address: actual.address, CA: string(actual.root.pem), Token: "account-token", Seen: time.Unix(2, 0).UTC()}
+			looks := 0
+			err := b.judged(t.Context(), cluster.Value, said, func(records.ClusterAgent) *seen {
+				if looks++; looks == 1 {
+					write("another came")
+				}
+				return &seen{fault: silent}
+			})
+			if d, _ := b.state.ClusterAgents.Get(office); looks != 2 || err == nil || !strings.Contains(err.Error(), "is not proven") || !strings.Contains(d.Value.Refused, "was refused") {
+				t.Errorf("looked at %d times: %v, %+v", looks, err, d.Value)
+			}
+		})
+	}
 }
 
 // TestOriginalsSecondTunnel is accepted, and leads nowhere.
@@ -359,6 +401,12 @@ func TestManifestForKubectl(t *testing.T) {
 	for _, path := range []string{"good_c-m-abcdefgh.yaml", "bad_c-abcde.yaml", "good_c-abcde"} {
 		if status, text := b.get("/v3/import/"+path, nil); status != http.StatusNotFound || !strings.Contains(text, "there is no manifest at this address") {
 			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	b.Settings = settings.New(b.state, func(string) string { return "" }, settings.Defaults{CACerts: "PEM\n", Version: "v1.0.0"}) // which has no server-url
+	for host, want := range map[string]string{"lan.example:8443": "https://lan.example:8443", "lan.example$(x)": "the Host header is not a valid host name"} {
+		if _, text := b.getAt(host, "/v3/import/good_c-abcde.yaml"); !strings.Contains(text, want) {
+			t.Errorf("asked by the name %s: %.100s", host, text)
 		}
 	}
 	if status, _ := b.get("/v3/import/bad_c-abcde.yaml", nil); status != http.StatusTooManyRequests {

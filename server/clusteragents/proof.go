@@ -31,7 +31,7 @@ const (
 	// identity is the object whose UID a cluster has for its whole life, and authorities where it says which authorities its API
 	// server has. Source: Kubernetes 1.20 (kube-root-ca.crt); older clusters have none.
 	identity    = "/api/v1/namespaces/kube-system"
-	authorities = identity + "/configmaps/" + rootCA
+	authorities = identity + "/configmaps/" + RootCA
 )
 
 // fault is why an API is not the one that it should be, in words that hold nothing of what its other end says.
@@ -197,6 +197,19 @@ func trusted(pinned, bundle string) []*x509.Certificate {
 			return pin.Equal(one) || one.IsCA && one.CheckSignatureFrom(pin) == nil
 		})
 	})
+}
+
+// RootCA is the ConfigMap in which each namespace has the authority of the API server. Source: Kubernetes 1.20.
+const RootCA = "kube-root-ca.crt"
+
+// Follow is a pinned bundle with those authorities that a cluster itself says it has beside them. One of what it says has to be pinned, or
+// signed by one that is; else the bundle stays as it is.
+func Follow(pinned, said string) string {
+	all, err := connect.Certificates(said)
+	if err != nil || len(trusted(pinned, said)) == 0 {
+		return pinned
+	}
+	return encode(all, pinned)
 }
 
 // encode is a bundle with further authorities in it, those that it has already left out. One that would be too large stays as it is.

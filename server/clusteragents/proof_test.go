@@ -180,24 +180,24 @@ func (b *bed) record(what string, want func(records.ClusterAgent) bool) records.
 // TestAnAuthorityIsPinned: a stranger who has the registration token and all that is public of a cluster, which is its authority's
 // certificate and its address, is not taken for the cluster: not beside it, and not after its tunnel has broken.
 func TestAnAuthorityIsPinned(t *testing.T) {
-	for name, lie := range map[string]func(b *bed, real, liar *cluster) http.Header{
-		"by the public authority alone": func(b *bed, real, liar *cluster) http.Header { return liar.headers(b, "good", real.root.pem) },
-		"by both authorities": func(b *bed, real, liar *cluster) http.Header {
-			return liar.headers(b, "good", real.root.pem, liar.root.pem)
+	for name, lie := range map[string]func(b *bed, actual, liar *cluster) http.Header{
+		"by the public authority alone": func(b *bed, actual, liar *cluster) http.Header { return liar.headers(b, "good", actual.root.pem) },
+		"by both authorities": func(b *bed, actual, liar *cluster) http.Header {
+			return liar.headers(b, "good", actual.root.pem, liar.root.pem)
 		},
-		"by an authority of the same name": func(b *bed, real, liar *cluster) http.Header {
-			return liar.headers(b, "good", liar.root.pem, real.root.pem)
+		"by an authority of the same name": func(b *bed, actual, liar *cluster) http.Header {
+			return liar.headers(b, "good", liar.root.pem, actual.root.pem)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
-			real, liar := newCluster(t), newCluster(t)
-			liar.change(func(c *cluster) { c.uid, c.bundle = real.uid, string(real.root.pem)+string(c.root.pem) })
-			stop := b.agent(real.headers(b, "good"))
+			actual, liar := newCluster(t), newCluster(t)
+			liar.change(func(c *cluster) { c.uid, c.bundle = actual.uid, string(actual.root.pem)+string(c.root.pem) })
+			stop := b.agent(actual.headers(b, "good"))
 			b.await("c-abcde true")
 			was, _ := b.state.ClusterAgents.Get(office)
 			<-b.let
-			b.agent(lie(b, real, liar))
+			b.agent(lie(b, actual, liar))
 			refused := func(is records.ClusterAgent) bool { return strings.Contains(is.Refused, "another Kubernetes") }
 			is := b.record("the liar is refused", refused)
 			if is.Refused = ""; is != was.Value {
@@ -207,7 +207,7 @@ func TestAnAuthorityIsPinned(t *testing.T) {
 			b.await("c-abcde false")
 			<-b.let
 			<-b.let // it tries again, and is alone now
-			if _, err := b.hosts.Dial(t.Context(), "c-abcde", tunnel.Target{Network: "tcp", Address: real.address}); err == nil {
+			if _, err := b.hosts.Dial(t.Context(), "c-abcde", tunnel.Target{Network: "tcp", Address: actual.address}); err == nil {
 				t.Error("a tunnel of the liar is dialled through")
 			}
 			if asked := liar.requests(); len(asked) > 0 {
@@ -225,23 +225,23 @@ func TestAnAuthorityIsPinned(t *testing.T) {
 // TestWhoHasTheAuthorityIsNotYetTheCluster: one authority may have signed for many.
 func TestWhoHasTheAuthorityIsNotYetTheCluster(t *testing.T) {
 	b := newBed(t)
-	real := newCluster(t)
-	b.agent(real.headers(b, "good"))
+	actual := newCluster(t)
+	b.agent(actual.headers(b, "good"))
 	b.await("c-abcde true")
 	for name, other := range map[string]struct {
 		api  *cluster
 		want string
 	}{
-		"for another name":     {clusterOf(t, real.root, "api.example.com"), "for another name"},
-		"of another identity":  {clusterOf(t, real.root, "127.0.0.1"), "another Kubernetes"},
-		"that takes no token":  {func() *cluster { c := clusterOf(t, real.root, "127.0.0.1"); c.token = "its-own"; return c }(), "does not take the token"},
-		"that is a web server": {func() *cluster { c := clusterOf(t, real.root, "127.0.0.1"); c.uid = ""; return c }(), "does not answer as one does"},
+		"for another name":     {clusterOf(t, actual.root, "api.example.com"), "for another name"},
+		"of another identity":  {clusterOf(t, actual.root, "127.0.0.1"), "another Kubernetes"},
+		"that takes no token":  {func() *cluster { c := clusterOf(t, actual.root, "127.0.0.1"); c.token = "its-own"; return c }(), "does not take the token"},
+		"that is a web server": {func() *cluster { c := clusterOf(t, actual.root, "127.0.0.1"); c.uid = ""; return c }(), "does not answer as one does"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.T = t
-			stop := b.agent(b.headers("good", other.api.address, real.root.pem))
+			stop := b.agent(b.headers("good", other.api.address, actual.root.pem))
 			b.record("refused", func(is records.ClusterAgent) bool {
-				return strings.Contains(is.Refused, other.want) && is.Address == real.address
+				return strings.Contains(is.Refused, other.want) && is.Address == actual.address
 			})
 			stop()
 		})
@@ -252,44 +252,44 @@ func TestWhoHasTheAuthorityIsNotYetTheCluster(t *testing.T) {
 func TestANewAuthorityIsProvenByTheOld(t *testing.T) {
 	t.Run("signed", func(t *testing.T) {
 		b := newBed(t)
-		real := newCluster(t)
-		old := real.root
-		stop := b.agent(real.headers(b, "good"))
+		actual := newCluster(t)
+		old := actual.root
+		stop := b.agent(actual.headers(b, "good"))
 		b.await("c-abcde true")
 		next := authority(t, old)
-		real.change(func(c *cluster) { c.root, c.serving, c.bundle = next, next.serving(t, "127.0.0.1"), "" })
+		actual.change(func(c *cluster) { c.root, c.serving, c.bundle = next, next.serving(t, "127.0.0.1"), "" })
 		stop()
-		b.agent(real.headers(b, "good"))
+		b.agent(actual.headers(b, "good"))
 		b.record("the next authority is pinned", func(is records.ClusterAgent) bool {
 			return strings.Contains(is.CA, string(next.pem)) && is.Refused == ""
 		})
 	})
 	t.Run("said by the cluster", func(t *testing.T) {
 		b := newBed(t)
-		real := newCluster(t)
-		old, next := real.root, authority(t, nil)
-		stop := b.agent(real.headers(b, "good"))
+		actual := newCluster(t)
+		old, next := actual.root, authority(t, nil)
+		stop := b.agent(actual.headers(b, "good"))
 		b.await("c-abcde true")
 		b.gone(stop)
-		real.change(func(c *cluster) { c.bundle = string(old.pem) + string(next.pem) })
-		stop = b.agent(real.headers(b, "good", old.pem, next.pem))
+		actual.change(func(c *cluster) { c.bundle = string(old.pem) + string(next.pem) })
+		stop = b.agent(actual.headers(b, "good", old.pem, next.pem))
 		b.record("the next authority is pinned beside the old", func(is records.ClusterAgent) bool { return is.CA == string(old.pem)+string(next.pem) })
 		b.await("c-abcde true")
 		b.gone(stop)
-		real.change(func(c *cluster) { c.root, c.serving, c.bundle = next, next.serving(t, "127.0.0.1"), string(next.pem) })
-		b.agent(real.headers(b, "good"))
+		actual.change(func(c *cluster) { c.root, c.serving, c.bundle = next, next.serving(t, "127.0.0.1"), string(next.pem) })
+		b.agent(actual.headers(b, "good"))
 		b.record("the old one has ended", func(is records.ClusterAgent) bool { return is.CA == string(next.pem) && is.Refused == "" })
 	})
 	t.Run("said by the agent alone", func(t *testing.T) {
 		b := newBed(t)
-		real := newCluster(t)
-		stop := b.agent(real.headers(b, "good"))
+		actual := newCluster(t)
+		stop := b.agent(actual.headers(b, "good"))
 		b.await("c-abcde true")
 		b.gone(stop)
 		<-b.let
-		b.agent(real.headers(b, "good", real.root.pem, authority(t, nil).pem))
+		b.agent(actual.headers(b, "good", actual.root.pem, authority(t, nil).pem))
 		b.await("c-abcde true")
-		if is, _ := b.state.ClusterAgents.Get(office); is.Value.CA != string(real.root.pem) {
+		if is, _ := b.state.ClusterAgents.Get(office); is.Value.CA != string(actual.root.pem) {
 			t.Errorf("pinned: %s", is.Value.CA)
 		}
 	})
@@ -308,7 +308,7 @@ func TestBundlesAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !verifies(string(old.pem), chain, "127.0.0.1") || verifies(string(old.pem), chain, "api.example.com") || verifies(string(authority(t, nil).pem), chain, "127.0.0.1") {
+	if !verifies(string(old.pem), chain, "127.0.0.1") || verifies(string(old.pem), chain, "api.example.com") || verifies(string(authority(t, nil).pem), chain, "127.0.0.1") || verifies(string(old.pem), nil, "127.0.0.1") {
 		t.Error("a certificate is not verified by what its API says")
 	}
 	full := string(old.pem)
@@ -339,19 +339,19 @@ func TestATokenIsNotSentElsewhere(t *testing.T) {
 	plain := make(chan string, 10)
 	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { plain <- r.URL.Path }))
 	t.Cleanup(web.Close)
-	for name, to := range map[string]func(real *cluster) string{
-		"in TLS":        func(real *cluster) string { return "https://" + real.address + identity },
+	for name, to := range map[string]func(actual *cluster) string{
+		"in TLS":        func(actual *cluster) string { return "https://" + actual.address + identity },
 		"in plain text": func(*cluster) string { return web.URL + identity },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
-			real := newCluster(t)
-			leads := clusterOf(t, real.root, "127.0.0.1")
-			leads.change(func(c *cluster) { c.leads = to(real) })
+			actual := newCluster(t)
+			leads := clusterOf(t, actual.root, "127.0.0.1")
+			leads.change(func(c *cluster) { c.leads = to(actual) })
 			b.agent(leads.headers(b, "good"))
 			is := b.record("refused", func(is records.ClusterAgent) bool { return is.Refused != "" || is.Ready() })
-			if is.Ready() || !strings.Contains(is.Refused, "does not answer as one does") || len(real.requests())+len(plain) > 0 || len(leads.requests()) != 1 {
-				t.Errorf("kept: %+v; elsewhere came %v and %d, and here %v", is, real.requests(), len(plain), leads.requests())
+			if is.Ready() || !strings.Contains(is.Refused, "does not answer as one does") || len(actual.requests())+len(plain) > 0 || len(leads.requests()) != 1 {
+				t.Errorf("kept: %+v; elsewhere came %v and %d, and here %v", is, actual.requests(), len(plain), leads.requests())
 			}
 		})
 	}
@@ -437,19 +437,19 @@ func TestAnAgentWithoutAnAPIPinsNothing(t *testing.T) {
 // TestADeployedAgentHasATokenOfItsOwn, and is held to what the server knows of the cluster.
 func TestADeployedAgentHasATokenOfItsOwn(t *testing.T) {
 	b := newBed(t)
-	real, liar := newCluster(t), newCluster(t)
-	if _, err := b.state.ClusterAgents.Create(t.Context(), harbour, records.ClusterAgent{CA: string(real.root.pem), Secret: "the-agents-own"}); err != nil {
+	actual, liar := newCluster(t), newCluster(t)
+	if _, err := b.state.ClusterAgents.Create(t.Context(), harbour, records.ClusterAgent{CA: string(actual.root.pem), Secret: "the-agents-own"}); err != nil {
 		t.Fatal(err)
 	}
-	b.agent(liar.headers(b, "the-agents-own", real.root.pem, liar.root.pem))
+	b.agent(liar.headers(b, "the-agents-own", actual.root.pem, liar.root.pem))
 	<-b.let
-	b.agent(real.headers(b, "the-agents-own", real.root.pem, liar.root.pem))
+	b.agent(actual.headers(b, "the-agents-own", actual.root.pem, liar.root.pem))
 	b.await("c-m-abcdefgh true")
 	is, _ := b.state.ClusterAgents.Get(harbour)
-	if is.Value.CA != string(real.root.pem) || is.Value.Address != real.address || is.Value.Secret != "the-agents-own" || len(liar.requests()) > 0 {
+	if is.Value.CA != string(actual.root.pem) || is.Value.Address != actual.address || is.Value.Secret != "the-agents-own" || len(liar.requests()) > 0 {
 		t.Errorf("kept: %+v; the liar got %v", is.Value, liar.requests())
 	}
-	if status, text := b.get("/v3/connect", real.headers(b, "k3s")); status != http.StatusConflict {
+	if status, text := b.get("/v3/connect", actual.headers(b, "k3s")); status != http.StatusConflict {
 		t.Errorf("a token by which hosts join: %d %s", status, text)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/planner"
-	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
@@ -135,7 +135,7 @@ func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, re
 		return nil, err
 	}
 	find := references.Stored(a.State, given...)
-	var ops []store.Op
+	var ofDocs []store.Op
 	var results []Result
 	for _, doc := range stream.Clusters {
 		result, cluster, docOps, err := a.one(doc, request, find)
@@ -162,14 +162,14 @@ func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, re
 			}
 		}
 		results = append(results, result)
-		ops = append(ops, docOps...)
+		ofDocs = append(ofDocs, docOps...)
 	}
 	first, writes := a.write(writings, results)
-	results, ops = append(first, results...), append(writes, ops...)
-	if request.DryRun || len(ops) == 0 {
+	results, writes = append(first, results...), append(writes, ofDocs...)
+	if request.DryRun || len(writes) == 0 {
 		return results, nil
 	}
-	if _, err := a.State.Store.Commit(ctx, ops...); err != nil {
+	if _, err := a.State.Store.Commit(ctx, writes...); err != nil {
 		return nil, fmt.Errorf("store what was applied: %w", err)
 	}
 	return results, nil
@@ -215,42 +215,29 @@ func (a *Applier) one(doc clusterspec.Document, request Request, find references
 	if !cluster.Deleting.IsZero() {
 		return result, cluster, nil, &RemovingError{Cluster: string(key)}
 	}
-	after := doc
-	if !request.Whole {
-		after.Metadata.Labels, after.Metadata.Annotations = merged(cluster.Labels, doc.Metadata.Labels), merged(cluster.Annotations, doc.Metadata.Annotations)
-	}
-	before := clusterspec.Document{Metadata: clusterspec.Metadata{Name: cluster.Name, Annotations: cluster.Annotations}, Spec: cluster.Spec}
-	if err := clusterspec.CheckChange(before, after, clusterspec.Live{Versions: a.Running(cluster), Started: cluster.Status.Initialized}); err != nil {
+	next := withDocument(cluster, doc, request.Whole)
+	if err := clusterspec.CheckChange(documentOf(cluster), documentOf(next), clusterspec.Live{Versions: a.Running(cluster), Started: cluster.Status.Initialized}); err != nil {
 		return result, cluster, nil, err
 	}
-	// Applied again, a change whose roll-out was aborted is a change once more.
-	halted := cluster.Status.Halted != 0 && cluster.Status.Halted == cluster.Generation
-	sameSpec := clusterspec.Equal(cluster.Spec, doc.Spec) && !halted
-	sameOwners := request.Owners == nil || bytes.Equal(request.Owners, cluster.Owners)
-	wanted := cluster
-	wanted.Spec = doc.Spec
-	wanted.Granted = references.Grant(cluster, wanted, request.Who, find)
-	sameGranted := references.Same(cluster.Granted, wanted.Granted)
-	if sameSpec && sameOwners && sameGranted && maps.Equal(cluster.Labels, after.Metadata.Labels) && maps.Equal(cluster.Annotations, after.Metadata.Annotations) {
+	if next.Generation == cluster.Generation && cluster.Status.Halted == cluster.Generation {
+		next = changed(next) // applied again, a change whose roll-out was aborted is a change once more
+	}
+	if request.Owners != nil {
+		next.Owners = request.Owners
+	}
+	next.Granted = references.Grant(cluster, next, request.Who, find)
+	same := next.Generation == cluster.Generation && bytes.Equal(next.Owners, cluster.Owners) && references.Same(cluster.Granted, next.Granted) &&
+		maps.Equal(cluster.Labels, next.Labels) && maps.Equal(cluster.Annotations, next.Annotations)
+	refused := cluster.MayChange()
+	if same && (refused != nil || clusterspec.Same(cluster.Spec, next.Spec)) {
 		return result, cluster, nil, nil
 	}
-	if err := cluster.MayChange(); err != nil {
-		return result, cluster, nil, fmt.Errorf("apply cluster %s: %w", key, err)
+	if refused != nil {
+		return result, cluster, nil, fmt.Errorf("apply cluster %s: %w", key, refused)
 	}
-	cluster.Labels, cluster.Annotations = after.Metadata.Labels, after.Metadata.Annotations
-	if request.Owners != nil {
-		cluster.Owners = request.Owners
-	}
-	cluster.Granted = wanted.Granted
-	if !sameSpec {
-		cluster.Spec = doc.Spec
-		cluster.Generation++
-		// The owner changes the cluster anyway: the moment to take the newest rendering.
-		cluster.Status.Renderer = 0
-	}
-	existing.Value = cluster
+	existing.Value = next
 	result.Action = Configured
-	return result, cluster, []store.Op{a.State.Clusters.Updating(existing)}, nil
+	return result, next, []store.Op{a.State.Clusters.Updating(existing)}, nil
 }
 
 // operate puts a change of a running cluster under an operation when machines restart for it. The writes are those of
@@ -261,12 +248,12 @@ func (a *Applier) operate(result *Result, doc clusterspec.Document, after record
 	if !after.Status.Initialized || after.Spec.Docker() || before.Value.Generation == after.Generation || preview.Restarts == 0 {
 		return writes, nil
 	}
-	kind, title := planner.KindChange, fmt.Sprintf("change cluster %s, which restarts %d of its machines", after.Name, preview.Restarts)
+	kind, title := operations.KindChange, fmt.Sprintf("change cluster %s, which restarts %d of its machines", after.Name, preview.Restarts)
 	p := params{Document: &doc, Whole: request.Whole, Granted: after.Granted}
 	if from, to := a.upgradedFrom(before.Value), after.Spec.KubernetesVersion; from != to {
-		kind, title = planner.KindUpgrade, fmt.Sprintf("upgrade cluster %s from %s to %s", after.Name, from, to)
+		kind, title = operations.KindUpgrade, fmt.Sprintf("upgrade cluster %s from %s to %s", after.Name, from, to)
 		if !request.NoSnapshot && after.Annotations[clusterspec.NoSnapshot] != "true" {
-			p.Guard = &ops.Guard{Spec: before.Value.Spec}
+			p.Guard = &steps.Guard{Spec: before.Value.Spec}
 			p.Guard.Spec.KubernetesVersion = from
 		}
 	}
@@ -313,14 +300,14 @@ func (a *Applier) create(key records.ClusterKey, doc clusterspec.Document, reque
 	if err := references.MayEnter(a.State, request.Who, key.Namespace()); err != nil {
 		return Result{}, records.Cluster{}, nil, fmt.Errorf("apply cluster %s: %w", key, err)
 	}
-	cluster, ops, err := a.new(key, doc, request.Who.UserID)
+	cluster, writes, err := a.new(key, doc, request.Who.UserID)
 	if err != nil {
 		return Result{}, cluster, nil, err
 	}
 	cluster.Owners = request.Owners
 	cluster.Granted = references.Grant(records.Cluster{}, cluster, request.Who, find)
-	ops = append(ops, a.State.Clusters.Creating(string(key), cluster))
-	return Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Created}, cluster, ops, nil
+	writes = append(writes, a.State.Clusters.Creating(string(key), cluster))
+	return Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Created}, cluster, writes, nil
 }
 
 // new is a cluster that is about to be made, and the writes of what belongs to it from the start: its join tokens
@@ -341,18 +328,18 @@ func (a *Applier) new(key records.ClusterKey, doc clusterspec.Document, creatorI
 			Labels: doc.Metadata.Labels, Annotations: doc.Metadata.Annotations,
 		},
 		ID: a.newID(doc.Spec), CreatorID: creatorID, Spec: doc.Spec,
-		Status: records.ClusterStatus{State: "pending", Since: now},
+		Status: records.ClusterStatus{State: records.ClusterPending, Since: now},
 	}
 	cluster.Projects = projects.New(cluster.ID, now)
 	token := records.RegistrationToken{
 		ClusterID: cluster.ID, ClusterNamespace: cluster.Namespace, ClusterName: cluster.Name,
 		Name: "default-token", Token: random.Secret(), Created: now,
 	}
-	ops := []store.Op{a.State.RegistrationTokens.Creating(token.Key(), token)}
+	writes := []store.Op{a.State.RegistrationTokens.Creating(token.Key(), token)}
 	if !doc.Spec.Docker() && !doc.Spec.Imported() {
-		ops = append(ops, a.State.ClusterSecrets.Creating(string(key), records.ClusterSecrets{ServerToken: random.Secret(), AgentToken: random.Secret()}))
+		writes = append(writes, a.State.ClusterSecrets.Creating(string(key), records.ClusterSecrets{ServerToken: random.Secret(), AgentToken: random.Secret()}))
 	}
-	return cluster, append(ops, a.owners(cluster)...), nil
+	return cluster, append(writes, a.owners(cluster)...), nil
 }
 
 // owners are the bindings by which whoever makes a cluster owns it.
@@ -361,12 +348,12 @@ func (a *Applier) owners(cluster records.Cluster) []store.Op {
 	if !ok {
 		return nil
 	}
-	var ops []store.Op
+	var writes []store.Op
 	for _, b := range roles.OfCreator(a.State.Roles(roles.RoleTemplate), cluster.ID, maker.Key, cluster.Created) {
 		b.ID = cluster.ID + ":crtb-" + random.ID(5)
-		ops = append(ops, a.State.Bindings.Creating(b.ID, b))
+		writes = append(writes, a.State.Bindings.Creating(b.ID, b))
 	}
-	return ops
+	return writes
 }
 
 // newID is a management name that no cluster has. That of a cluster of Docker hosts, or of an imported one, is so

@@ -7,7 +7,7 @@ import (
 
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations/steps"
 )
 
 // TestTheCAsAreRotated: what a host has made is remembered with the operation, by its hash, and named to those that start with it. A
@@ -15,7 +15,7 @@ import (
 func TestTheCAsAreRotated(t *testing.T) {
 	b := activeBed(t)
 	asker := &daytwo.Asker{State: b.state, Now: b.clock}
-	ask := daytwo.Ask{Kind: ops.KindCA, By: "user-a"}
+	ask := daytwo.Ask{Kind: operations.KindRotateCA, By: "user-a"}
 	draft, err := asker.Draft("fleet-default/harbour", ask)
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestTheCAsAreRotated(t *testing.T) {
 	if !slices.Equal(titles, lines) {
 		t.Errorf("the preview was %q, done was %q", lines, titles)
 	}
-	if r, err := ops.ReadRequest(ended); err != nil || r.CA != hash {
+	if r, err := steps.ReadRequest(ended); err != nil || r.CA != hash {
 		t.Errorf("the operation remembers %+v, %v", r, err)
 	}
 }

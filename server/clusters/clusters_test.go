@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -59,6 +60,7 @@ func newBed(t *testing.T) *bed {
 	}
 	b.control = New(Options{
 		State: st, Versions: func() *versions.Data { return known }, InstallerImage: func() string { return "" },
+		Nodes:    noNodes{},
 		Watching: func(string) (time.Time, bool) { b.mu.Lock(); defer b.mu.Unlock(); return b.now, b.here },
 		API:      func(records.ClusterKey) observed.API { b.mu.Lock(); defer b.mu.Unlock(); return b.api },
 		Logger:   slog.New(slog.DiscardHandler), Now: b.clock,
@@ -218,9 +220,9 @@ func TestAMachineWalksToActiveAcrossARestart(t *testing.T) {
 		t.Error("the plan was delivered more than once")
 	}
 	cluster, _ := b.state.Clusters.Get("fleet-default/harbour")
-	if cluster.Value.Status.State != planner.ClusterActive && !b.eventually(func() bool {
+	if cluster.Value.Status.State != records.ClusterActive && !b.eventually(func() bool {
 		c, _ := b.state.Clusters.Get("fleet-default/harbour")
-		return c.Value.Status.State == planner.ClusterActive && c.Value.Status.Initialized
+		return c.Value.Status.State == records.ClusterActive && c.Value.Status.Initialized
 	}) {
 		t.Errorf("cluster = %+v", cluster.Value.Status)
 	}
@@ -276,6 +278,68 @@ func TestAFailedPlanIsTriedAgainWithBackOff(t *testing.T) {
 	m = b.wait("succeeded", b.inState(records.WaitingForProbes))
 	if m.Status.LastFailure != nil || m.Status.Retries != 0 {
 		t.Errorf("after success: %+v", m.Status)
+	}
+}
+
+// TestEmptyValuesChangeNoPlan: a document that differs in what asks for nothing is kept as it is written, and its cluster keeps its
+// generation and the version of its rendering, by which machines would be restarted. A cluster that may not change is left as it is.
+func TestEmptyValuesChangeNoPlan(t *testing.T) {
+	b := newBed(t)
+	b.apply(harbour)
+	set := func(f func(*records.Cluster)) {
+		t.Helper()
+		if _, err := b.state.Clusters.Modify(t.Context(), "fleet-default/harbour", func(c records.Cluster) (records.Cluster, error) { f(&c); return c, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(func(c *records.Cluster) { c.Status.Renderer = 1 })
+	is := func(action Action, text string) {
+		t.Helper()
+		d, _ := b.state.Clusters.Get("fleet-default/harbour")
+		written, err := json.Marshal(d.Value.Spec)
+		if err != nil || string(written) != text || d.Value.Generation != 1 || d.Value.Status.Renderer != 1 {
+			t.Errorf("%s, generation %d, renderer %d, %v", written, d.Value.Generation, d.Value.Status.Renderer, err)
+		}
+		if action != "" {
+			t.Errorf("the document was %s", action)
+		}
+	}
+	empty := strings.Replace(harbour, "rkeConfig: {}", "enableNetworkPolicy: false, rkeConfig: {provisionGeneration: 0}", 1)
+	const kept = `{"enableNetworkPolicy":false,"kubernetesVersion":"v1.34.4+k3s1","rkeConfig":{"provisionGeneration":0}}`
+	for _, want := range []Action{Configured, Unchanged} {
+		got := b.apply(empty)[0].Action
+		if got == want {
+			got = ""
+		}
+		is(got, kept)
+	}
+	set(func(c *records.Cluster) { c.Exported = &records.Exported{} })
+	got := b.apply(harbour)[0].Action
+	if got == Unchanged {
+		got = ""
+	}
+	is(got, kept)
+}
+
+// TestAnAbortedChangeIsAppliedAgain: the document of a change whose roll-out was aborted is a change once more, and only then.
+func TestAnAbortedChangeIsAppliedAgain(t *testing.T) {
+	b := newBed(t)
+	b.apply(harbour)
+	for i, c := range []struct {
+		halted, generation int64
+		action             Action
+	}{{0, 1, Unchanged}, {1, 2, Configured}, {1, 2, Unchanged}, {2, 3, Configured}} {
+		if _, err := b.state.Clusters.Modify(t.Context(), "fleet-default/harbour", func(is records.Cluster) (records.Cluster, error) {
+			is.Status.Halted, is.Status.Renderer = c.halted, 1
+			return is, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		got := b.apply(harbour)[0].Action
+		d, _ := b.state.Clusters.Get("fleet-default/harbour")
+		if renderer := d.Value.Status.Renderer; got != c.action || d.Value.Generation != c.generation || (renderer == 0) != (c.action == Configured) {
+			t.Errorf("%d: %s, generation %d, renderer %d", i, got, d.Value.Generation, renderer)
+		}
 	}
 }
 
@@ -477,3 +541,9 @@ func TestOwnStatusesDoNotWakeTheController(t *testing.T) {
 		t.Error("a changed spec did not wake it")
 	}
 }
+
+// noNodes performs no orders.
+type noNodes struct{}
+
+func (noNodes) Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
+func (noNodes) Want(records.ClusterKey, []planner.NodeOrder)                     {}

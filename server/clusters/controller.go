@@ -57,14 +57,19 @@ type Options struct {
 	// has none otherwise, zero when that is not known, and the reason if it is.
 	Tunnel func(records.Subject) observed.Tunnel
 	// API is what the server sees of a cluster's own API.
-	API func(records.ClusterKey) observed.API
-	// Work is how far the orders on the nodes of a cluster are, and Order replaces them; both are nil where no orders are performed.
-	Work  func(records.ClusterKey) map[records.MachineKey]observed.NodeWork
-	Order func(records.ClusterKey, []planner.NodeOrder)
+	API   func(records.ClusterKey) observed.API
+	Nodes Nodes
 	// Observe gets what happens; the zero value gets nothing.
 	Observe Observer
 	Logger  *slog.Logger
 	Now     func() time.Time
+}
+
+// Nodes performs orders on the nodes of clusters.
+type Nodes interface {
+	// Work is how far the orders of a cluster are, and Want replaces them.
+	Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork
+	Want(records.ClusterKey, []planner.NodeOrder)
 }
 
 // Controller drives all clusters.
@@ -82,10 +87,6 @@ type Controller struct {
 func New(o Options) *Controller {
 	if o.DefaultRegistry == nil {
 		o.DefaultRegistry = func() string { return "" }
-	}
-	if o.Order == nil {
-		o.Work = func(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
-		o.Order = func(records.ClusterKey, []planner.NodeOrder) {}
 	}
 	return &Controller{
 		Options: o, outside: reconcile.Signal{Of: "agents, tunnels, clusters' APIs and version data"}, memos: map[records.ClusterKey]*planner.Memo{},
@@ -185,4 +186,40 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	l, err := c.pass(ctx, records.ClusterKey(key))
 	c.Observe.passed(time.Since(started))
 	return reconcile.Result{After: l.again, Rest: min(restFactor*l.decided, longestRest), Gone: l.gone}, err
+}
+
+// WatchChanged looks at a cluster again when the agent of a plan Secret came or went.
+func (c *Controller) WatchChanged(secretKey string, _ bool) {
+	if d, ok := c.State.PlanSecrets.Get(secretKey); ok {
+		c.Changed(d.Value.Cluster())
+	}
+}
+
+// VersionsChanged looks again at the clusters of whose version something else is known now.
+func (c *Controller) VersionsChanged(before, after *versions.Data) {
+	concerned := map[string]bool{}
+	for _, d := range c.State.Clusters.List() {
+		version := d.Value.Spec.KubernetesVersion
+		if _, looked := concerned[version]; !looked {
+			was, _ := before.Permissive(version)
+			is, _ := after.Permissive(version)
+			concerned[version] = !reflect.DeepEqual(was, is)
+		}
+		if concerned[version] {
+			c.Changed(records.ClusterKey(d.Key))
+		}
+	}
+}
+
+// TunnelChanged looks at a cluster of Docker hosts again, or at one with an agent, when one of its tunnels came or went.
+func (c *Controller) TunnelChanged(subject records.Subject, _ bool) {
+	if id, ok := subject.ClusterID(); ok {
+		if d, ok := c.State.ClustersByID.First(id); ok {
+			c.Changed(records.ClusterKey(d.Key))
+		}
+		return
+	}
+	if d, ok := c.State.Machines.Get(string(subject.Machine())); ok && d.Value.Docker != nil {
+		c.Changed(d.Value.Cluster())
+	}
 }

@@ -43,9 +43,9 @@ func (a *Applier) Import(ctx context.Context, doc clusterspec.Document, by strin
 	default:
 		d.Value.Exported = mark
 		if !clusterspec.Equal(d.Value.Spec, doc.Spec) {
-			d.Value.Spec = doc.Spec
 			d.Value.Generation++
 		}
+		d.Value.Spec = doc.Spec
 		ops = append(ops, a.State.Clusters.Updating(d))
 	}
 	warnings, err := a.CheckRKE1(d.Value)

@@ -13,8 +13,8 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/planner"
-	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/rke/want"
@@ -36,13 +36,13 @@ type params struct {
 	// Ask is what package ops carries out; see server/daytwo.
 	Ask json.RawMessage `json:"ask,omitempty"`
 	// Guard is of an upgrade that begins with a snapshot.
-	Guard *ops.Guard `json:"guard,omitempty"`
+	Guard *steps.Guard `json:"guard,omitempty"`
 }
 
 // begin is the record of a request on a cluster and the writes that belong to it; see turns.Begin.
-func (a *Applier) begin(key records.ClusterKey, kind, title string, asked Request, generation int64, p params) (operations.Operation, []store.Op, error) {
+func (a *Applier) begin(key records.ClusterKey, kind operations.Kind, title string, asked Request, generation int64, p params) (operations.Operation, []store.Op, error) {
 	r := turns.Request{Subject: key, Kind: kind, Title: title, By: asked.Who.UserID, Generation: generation, Turn: asked.Turn, Hurry: asked.Hurry, Failing: a.crashing(key), Params: p}
-	if kind == planner.KindUninstall {
+	if kind == operations.KindUninstall {
 		r.Dismiss = "cluster " + key.Name() + " is deleted"
 		r.Final = fmt.Sprintf("removes the whole cluster, which does not work without a part of its hosts: wait for it, or forget the cluster with what is left on them: drover clusters rm %s --force --yes", key.Name())
 	}
@@ -81,13 +81,13 @@ func (c *Controller) promote(ctx context.Context, cluster store.Document[records
 	if !found || first.State != operations.Queued || !operations.Ready(first, all) {
 		return false, nil
 	}
-	next, ops, err := c.turn(cluster, first)
+	next, writes, err := c.turn(cluster, first)
 	if err != nil {
 		return false, err
 	}
 	d, _ := c.State.Operations.Get(first.Key())
 	d.Value = next
-	if _, err := c.State.Store.Commit(ctx, append(ops, c.State.Operations.Updating(d))...); err != nil {
+	if _, err := c.State.Store.Commit(ctx, append(writes, c.State.Operations.Updating(d))...); err != nil {
 		return false, fmt.Errorf("begin operation %s: %w", first.ID, err)
 	}
 	c.Logger.Info("operation has its turn", "operation", next.ID, "kind", next.Kind, "cluster", cluster.Key, "state", next.State)
@@ -162,13 +162,13 @@ func (c *Controller) dismiss(ctx context.Context, cluster store.Document[records
 	if err != nil || len(dismissed) == 0 {
 		return false, err
 	}
-	var ops []store.Op
+	var writes []store.Op
 	for _, o := range dismissed {
 		d, _ := c.State.Operations.Get(o.Key())
 		d.Value = o
-		ops = append(ops, c.State.Operations.Updating(d))
+		writes = append(writes, c.State.Operations.Updating(d))
 	}
-	if _, err := c.State.Store.Commit(ctx, ops...); err != nil {
+	if _, err := c.State.Store.Commit(ctx, writes...); err != nil {
 		return false, fmt.Errorf("end what waits on cluster %s, which is deleted: %w", cluster.Key, err)
 	}
 	return true, nil
@@ -208,11 +208,16 @@ func withDocument(cluster records.Cluster, doc clusterspec.Document, whole bool)
 	}
 	cluster.Labels, cluster.Annotations = doc.Metadata.Labels, doc.Metadata.Annotations
 	if !clusterspec.Equal(cluster.Spec, doc.Spec) {
-		cluster.Spec = doc.Spec
-		cluster.Generation++
-		// The owner changes the cluster anyway: the moment to take the newest rendering.
-		cluster.Status.Renderer = 0
+		cluster = changed(cluster)
 	}
+	cluster.Spec = doc.Spec
+	return cluster
+}
+
+// changed is a cluster whose owner changes it: the moment to take the newest rendering.
+func changed(cluster records.Cluster) records.Cluster {
+	cluster.Generation++
+	cluster.Status.Renderer = 0
 	return cluster
 }
 

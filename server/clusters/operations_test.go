@@ -13,7 +13,6 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
@@ -132,7 +131,7 @@ func TestAChangeIsAnOperation(t *testing.T) {
 		t.Fatalf("the change is %+v, %v", first, err)
 	}
 	running := b.operation(first.Operation, operations.Running)
-	if running.Kind != planner.KindChange || running.By != "user-a" {
+	if running.Kind != operations.KindChange || running.By != "user-a" {
 		t.Errorf("the operation is %+v", running)
 	}
 	b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
@@ -322,7 +321,7 @@ func TestRemovalsAreOperations(t *testing.T) {
 			t.Errorf("an abort of it: %v", err)
 		}
 	}
-	if all := b.state.OperationsOf("fleet-default/harbour"); len(all) != 1 || all[0].Kind != planner.KindUninstall || all[0].State != operations.Running {
+	if all := b.state.OperationsOf("fleet-default/harbour"); len(all) != 1 || all[0].Kind != operations.KindUninstall || all[0].State != operations.Running {
 		t.Errorf("operations = %+v", all)
 	}
 	b.outcome(plans.StateSucceeded)
@@ -373,7 +372,7 @@ func TestAQueuedWishIsCheckedAgain(t *testing.T) {
 // TestAnAbortedRemovalKeepsTheMachine: the record ends when the machine stays, in one write.
 func TestAnAbortedRemovalKeepsTheMachine(t *testing.T) {
 	b := activeBed(t)
-	o, err := operations.Begin(operations.Operation{ID: "op-abcdefgh", Kind: planner.KindRemoval, Subject: "fleet-default/harbour", Created: b.clock()}, nil, false)
+	o, err := operations.Begin(operations.Operation{ID: "op-abcdefgh", Kind: operations.KindRemoval, Subject: "fleet-default/harbour", Created: b.clock()}, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l looked
 	}
 	cluster, ok := c.State.Clusters.Get(string(key))
 	if !ok {
-		c.Order(key, nil)
+		c.Nodes.Want(key, nil)
 		c.forget(key)
 		return looked{gone: true}, nil
 	}
@@ -81,7 +81,7 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l looked
 	if err := c.commit(ctx, g, decision); err != nil {
 		return l, err
 	}
-	c.Order(key, decision.Orders)
+	c.Nodes.Want(key, decision.Orders)
 	return l, nil
 }
 
@@ -147,7 +147,7 @@ func (c *Controller) gather(cluster store.Document[records.Cluster], given ...ob
 			s.Operation = &g.operation.Value
 		}
 	}
-	g.machines, s.Machines = c.members(key, docker, c.Work(key))
+	g.machines, s.Machines = c.members(key, docker, c.Nodes.Work(key))
 	return s, g
 }
 
@@ -247,7 +247,7 @@ func (c *Controller) operation(d store.Document[operations.Operation], next oper
 	before := d.Value.State
 	d.Value = next
 	writes := []store.Op{c.State.Operations.Updating(d)}
-	if _, kept := c.State.GivenPlans.Get(next.Key()); kept && next.Kind == planner.KindRehearse && next.State.Ended() {
+	if _, kept := c.State.GivenPlans.Get(next.Key()); kept && next.Kind == operations.KindRehearse && next.State.Ended() {
 		writes = append(writes, c.State.GivenPlans.Deleting(next.Key(), 0)) // it has the cluster's token
 	}
 	return write{

@@ -39,7 +39,7 @@ func TestARehearsalIsKept(t *testing.T) {
 		t.Helper()
 		params, err := json.Marshal(map[string]any{"rehearsal": planner.Rehearsal{Cluster: "fleet-default/harbour", Snapshot: snapshot, Machine: "s1"}})
 		must(nil, err)
-		o, err := operations.Begin(operations.Operation{ID: id, Kind: planner.KindRehearse, Subject: subject, Created: b.now, Params: params}, nil, false)
+		o, err := operations.Begin(operations.Operation{ID: id, Kind: operations.KindRehearse, Subject: subject, Created: b.now, Params: params}, nil, false)
 		must(nil, err)
 		for _, task := range []string{planner.TaskRehearse, planner.TaskCleanUp} {
 			o = o.WithTask(operations.Task{ID: task}, b.now)

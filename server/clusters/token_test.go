@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -9,7 +10,6 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -53,7 +53,7 @@ func TestTheServerTokenIsRotated(t *testing.T) {
 	b := activeBed(t)
 	before := b.secrets()
 	asker := &daytwo.Asker{State: b.state, Now: b.clock}
-	ask := daytwo.Ask{Kind: ops.KindToken, By: "user-a"}
+	ask := daytwo.Ask{Kind: operations.KindRotateToken, By: "user-a"}
 	draft, err := asker.Draft("fleet-default/harbour", ask)
 	if err != nil {
 		t.Fatal(err)
@@ -97,12 +97,12 @@ func TestAPreviewOfAnOperation(t *testing.T) {
 	b := newBed(t)
 	if _, err := b.control.PreviewOperation(operations.Operation{Subject: "fleet-default/none"}); err == nil {
 		t.Error("of a cluster that there is not")
-	} else if _, missing := err.(*store.NotFoundError); !missing {
+	} else if _, missing := errors.AsType[*store.NotFoundError](err); !missing {
 		t.Error(err)
 	}
 	c := activeBed(t)
 	c.set(func() { c.here = false })
-	draft, err := (&daytwo.Asker{State: c.state, Now: c.clock}).Draft("fleet-default/harbour", daytwo.Ask{Kind: ops.KindToken})
+	draft, err := (&daytwo.Asker{State: c.state, Now: c.clock}).Draft("fleet-default/harbour", daytwo.Ask{Kind: operations.KindRotateToken})
 	if err != nil {
 		t.Fatal(err)
 	}

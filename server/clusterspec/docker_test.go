@@ -27,7 +27,7 @@ func TestParseDockerCluster(t *testing.T) {
 }
 
 func TestParseRefusesInDockerCluster(t *testing.T) {
-	replace := func(old, new string) string { return strings.Replace(docker, old, new, 1) }
+	replace := func(old, to string) string { return strings.Replace(docker, old, to, 1) }
 	for _, tc := range []struct{ name, text, want string }{
 		{"a field that the engine does not have", replace("{}", "{network: {plugins: canal}}"), "line 6: spec.rancherKubernetesEngineConfig.network.plugins: is not a field of an RKE1 config"},
 		{"a value of another type", replace("{}", "\n    network: canal"), "line 7: spec.rancherKubernetesEngineConfig.network: is "},

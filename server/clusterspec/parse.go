@@ -127,8 +127,15 @@ func foreign(text *strictyaml.Document) string {
 
 // readCluster reads and checks one document of a cluster.
 func readCluster(text *strictyaml.Document, known *versions.Data) (Document, strictyaml.Errors) {
-	var doc Document
-	bad := without(text.Decode(&doc, strictyaml.Options{Unknown: reasonOf, Ignore: FilledByServer, IgnoreZero: OfRancher}), usual(text, doc.Metadata))
+	var fields struct {
+		APIVersion string        `json:"apiVersion"`
+		Kind       string        `json:"kind"`
+		Metadata   Metadata      `json:"metadata"`
+		Spec       withoutBlanks `json:"spec"`
+	}
+	bad := text.Decode(&fields, strictyaml.Options{Unknown: reasonOf, Ignore: FilledByServer, IgnoreZero: OfRancher})
+	doc := Document{APIVersion: fields.APIVersion, Kind: fields.Kind, Metadata: fields.Metadata, Spec: Spec(fields.Spec)}
+	bad = without(bad, usual(text, doc.Metadata))
 	if doc.Spec.Docker() {
 		own, notes, wrong := rke1doc.Read(text)
 		doc.Spec.RancherKubernetesEngineConfig, doc.Notes, bad = &own, notes, append(bad, wrong...)
@@ -138,7 +145,16 @@ func readCluster(text *strictyaml.Document, known *versions.Data) (Document, str
 	}
 	refused, notes := check(doc, text, known)
 	doc.Notes = append(doc.Notes, notes...)
-	return doc, append(bad, without(refused, bad)...)
+	if bad = append(bad, without(refused, bad)...); len(bad) == 0 {
+		var written map[string]any
+		if spec, ok := text.At("spec"); ok {
+			spec.Decode(&written, strictyaml.Options{})
+		}
+		if err := doc.Spec.keepBlanks(written); err != nil {
+			bad = strictyaml.Errors{{Path: "spec", Line: text.LineOf("spec"), Reason: err.Error()}}
+		}
+	}
+	return doc, bad
 }
 
 // without leaves out complaints about fields that could not even be read: that a field is missing
@@ -180,8 +196,14 @@ func OfRancher(path string) bool {
 	return reasonOf(path) != ""
 }
 
-// Equal says whether two specs ask for the same.
+// Equal says whether two specs ask for the same, whatever empty values are written in them.
 func Equal(a, b Spec) bool {
+	a.Blanks, b.Blanks = nil, nil
+	return Same(a, b)
+}
+
+// Same says whether two specs are written the same, empty values included.
+func Same(a, b Spec) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && string(x) == string(y)

@@ -126,7 +126,7 @@ func TestWhatOtherProgramsLeave(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	replace := func(old, new string) string { return strings.Replace(good, old, new, 1) }
+	replace := func(old, to string) string { return strings.Replace(good, old, to, 1) }
 	for _, tc := range []struct{ name, text, want string }{
 		{"nothing", "# only a comment\n", "there is no document in this text; expected kind Cluster of provisioning.cattle.io/v1 or management.cattle.io/v3"},
 		{"not YAML", "a: [", "not YAML"},

@@ -8,6 +8,8 @@
 package clusterspec
 
 import (
+	"slices"
+
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/clusterspec/rke1doc"
@@ -57,6 +59,9 @@ type Spec struct {
 	AgentEnvVars []EnvVar `json:"agentEnvVars,omitempty"`
 	// LocalClusterAuthEndpoint is direct access to the cluster without the server.
 	LocalClusterAuthEndpoint *LocalClusterAuthEndpoint `json:"localClusterAuthEndpoint,omitempty"`
+
+	// Blanks are what was written and asks for nothing.
+	Blanks []Blank `json:"-"`
 }
 
 // Docker says whether the cluster's hosts are looked after through their Docker sockets.
@@ -273,4 +278,31 @@ type DataDirectories struct {
 	K8sDistro    string `json:"k8sDistro,omitempty"`
 	Provisioning string `json:"provisioning,omitempty"`
 	SystemAgent  string `json:"systemAgent,omitempty"`
+}
+
+// Matches says whether labels satisfy the selector; a nil selector matches everything.
+func (s *LabelSelector) Matches(labels map[string]string) bool {
+	if s == nil {
+		return true
+	}
+	for key, value := range s.MatchLabels {
+		if got, ok := labels[key]; !ok || got != value {
+			return false
+		}
+	}
+	for _, r := range s.MatchExpressions {
+		value, ok := labels[r.Key]
+		switch r.Operator {
+		case "In":
+			ok = ok && slices.Contains(r.Values, value)
+		case "NotIn":
+			ok = !ok || !slices.Contains(r.Values, value)
+		case "DoesNotExist":
+			ok = !ok
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
 }

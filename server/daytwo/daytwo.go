@@ -16,7 +16,7 @@ import (
 
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/references"
@@ -33,19 +33,10 @@ type Asker struct {
 	Now   func() time.Time
 }
 
-// InvalidError is that something cannot be asked of a cluster; nothing was begun.
-type InvalidError struct{ Reason string }
-
-func (e *InvalidError) Error() string { return e.Reason }
-
-func invalid(format string, args ...any) error {
-	return &InvalidError{Reason: fmt.Sprintf(format, args...)}
-}
-
 // Ask is a request of somebody.
 type Ask struct {
-	Kind    string
-	Request ops.Request
+	Kind    operations.Kind
+	Request steps.Request
 	// Mode says what of the cluster becomes as it was with a restored snapshot, one of Modes; empty is the first.
 	Mode string
 	By   string
@@ -66,7 +57,7 @@ const (
 // Modes are all of them.
 func Modes() []string { return []string{ModeNone, ModeVersion, ModeAll} }
 
-// Begin begins an operation on a cluster, or queues it. What does not fit is an *InvalidError; *operations.BusyError says
+// Begin begins an operation on a cluster, or queues it. What does not fit is an *turns.InvalidError; *operations.BusyError says
 // that another operation is under way, and *store.NotFoundError that there is no such cluster.
 func (a *Asker) Begin(ctx context.Context, key records.ClusterKey, ask Ask) (operations.Operation, error) {
 	const tries = 5
@@ -101,13 +92,13 @@ func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (ope
 	}
 	if ask.Requested != "" {
 		if c.Requests[ask.Kind].Value == ask.Requested {
-			return operations.Operation{}, invalid("cluster %s was asked for that before", c.Name) // by another server, a moment ago
+			return operations.Operation{}, turns.Invalid("cluster %s was asked for that before", c.Name) // by another server, a moment ago
 		}
 		noted := maps.Clone(c.Requests)
 		if noted == nil {
-			noted = map[string]records.Requested{}
+			noted = map[operations.Kind]records.Requested{}
 		}
-		noted[ask.Kind] = records.Requested{Value: ask.Requested, Operation: o.ID, Phase: PhaseStarted}
+		noted[ask.Kind] = records.Requested{Value: ask.Requested, Operation: o.ID, Phase: records.RequestStarted}
 		cluster.Value.Requests = noted
 	}
 	if _, err := a.State.Store.Commit(ctx, append(append(writes, token...), a.State.Clusters.Updating(cluster))...); err != nil {
@@ -118,24 +109,24 @@ func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (ope
 
 // params are those of an operation.
 type params struct {
-	Ask ops.Request `json:"ask"`
+	Ask steps.Request `json:"ask"`
 }
 
 // token is the write of the server token that a rotation brings, which is stored before anybody is asked to take it.
 func (a *Asker) token(key records.ClusterKey, ask *Ask) ([]store.Op, error) {
-	if ask.Kind != ops.KindToken {
+	if ask.Kind != operations.KindRotateToken {
 		return nil, nil
 	}
 	secrets, _ := a.State.ClusterSecrets.Get(string(key))
-	next, err := ops.Expecting(secrets.Value, random.Secret(), a.Now().UTC())
+	next, err := secrets.Value.Expecting(random.Secret(), a.Now().UTC())
 	if err != nil {
-		return nil, invalid("the server token of cluster %s cannot be rotated: %v", key.Name(), err)
+		return nil, turns.Invalid("the server token of cluster %s cannot be rotated: %v", key.Name(), err)
 	}
-	secrets.Value, ask.Request.TokenHash = next, ops.TokenHash(next.Next.Token)
+	secrets.Value, ask.Request.TokenHash = next, next.Next.Hash()
 	return []store.Op{a.State.ClusterSecrets.Updating(secrets)}, nil
 }
 
-// Draft is the operation that a request would become, of which nothing is stored. The error is an *InvalidError or a
+// Draft is the operation that a request would become, of which nothing is stored. The error is an *turns.InvalidError or a
 // *store.NotFoundError, as in Begin.
 func (a *Asker) Draft(key records.ClusterKey, ask Ask) (operations.Operation, error) {
 	cluster, ok := a.State.Clusters.Get(string(key))
@@ -162,18 +153,18 @@ func (a *Asker) Draft(key records.ClusterKey, ask Ask) (operations.Operation, er
 
 func title(cluster string, ask Ask) string {
 	switch ask.Kind {
-	case ops.KindSnapshot:
+	case operations.KindSnapshot:
 		return "take a snapshot of the etcd of cluster " + cluster
-	case ops.KindRestore:
+	case operations.KindRestore:
 		return fmt.Sprintf("restore snapshot %s of cluster %s on %s", path.Base(ask.Request.Snapshot), cluster, ask.Request.Target)
-	case ops.KindCertificates:
+	case operations.KindRotateCertificates:
 		if len(ask.Request.Services) > 0 {
 			return fmt.Sprintf("renew the certificates of %s in cluster %s", strings.Join(ask.Request.Services, ", "), cluster)
 		}
 		return "renew the certificates of cluster " + cluster
-	case ops.KindToken:
+	case operations.KindRotateToken:
 		return "give cluster " + cluster + " another server token"
-	case ops.KindCA:
+	case operations.KindRotateCA:
 		return "give cluster " + cluster + " new CAs"
 	}
 	return "rotate the encryption key of cluster " + cluster
@@ -183,31 +174,31 @@ func title(cluster string, ask Ask) string {
 func (a *Asker) fits(c records.Cluster, ask *Ask) error {
 	switch {
 	case c.Spec.Docker():
-		return invalid("cluster %s is one of RKE1, for which this is not supported here", c.Name)
+		return turns.Invalid("cluster %s is one of RKE1, for which this is not supported here", c.Name)
 	case c.Spec.Imported():
-		return invalid("cluster %s is imported: its etcd and its certificates are not this server's to change", c.Name)
+		return turns.Invalid("cluster %s is imported: its etcd and its certificates are not this server's to change", c.Name)
 	case !c.Deleting.IsZero():
-		return invalid("cluster %s is being removed", c.Name)
-	case !c.Status.Initialized && ask.Kind == ops.KindRestore:
-		return invalid("cluster %s has not been up yet: wait until its first machine is active, and restore then what it had on other hosts", c.Name)
+		return turns.Invalid("cluster %s is being removed", c.Name)
+	case !c.Status.Initialized && ask.Kind == operations.KindRestore:
+		return turns.Invalid("cluster %s has not been up yet: wait until its first machine is active, and restore then what it had on other hosts", c.Name)
 	case !c.Status.Initialized:
-		return invalid("cluster %s has not been up yet", c.Name)
-	case c.Status.Restoring != "" && ask.Kind != ops.KindRestore:
-		return invalid("the restore of cluster %s by operation %s has not come to its end; nothing else begins before one has", c.Name, c.Status.Restoring)
+		return turns.Invalid("cluster %s has not been up yet", c.Name)
+	case c.Status.Restoring != "" && ask.Kind != operations.KindRestore:
+		return turns.Invalid("the restore of cluster %s by operation %s has not come to its end; nothing else begins before one has", c.Name, c.Status.Restoring)
 	}
-	if _, _, err := PlaceOf(a.State, c); err != nil && ask.Kind == ops.KindSnapshot {
-		return &InvalidError{Reason: err.Error()}
+	if _, _, err := PlaceOf(a.State, c); err != nil && ask.Kind == operations.KindSnapshot {
+		return &turns.InvalidError{Reason: err.Error()}
 	}
-	if ask.Kind == ops.KindRestore || ask.Kind == ops.KindCA {
+	if ask.Kind == operations.KindRestore || ask.Kind == operations.KindRotateCA {
 		ask.Request.NoSnapshot = ask.Request.NoSnapshot || c.Annotations[clusterspec.NoSnapshot] == "true"
 	}
-	if ask.Kind == ops.KindRestore {
+	if ask.Kind == operations.KindRestore {
 		if err := a.locate(c, ask); err != nil {
 			return err
 		}
 	}
 	if err := ask.Request.Check(ask.Kind); err != nil {
-		return &InvalidError{Reason: err.Error()}
+		return &turns.InvalidError{Reason: err.Error()}
 	}
 	return nil
 }
@@ -219,7 +210,7 @@ func (a *Asker) locate(c records.Cluster, ask *Ask) error {
 		ask.Mode = ModeNone
 	}
 	if !slices.Contains(Modes(), ask.Mode) {
-		return invalid("%.40q is not a mode of restores; those are %s", ask.Mode, strings.Join(Modes(), ", "))
+		return turns.Invalid("%.40q is not a mode of restores; those are %s", ask.Mode, strings.Join(Modes(), ", "))
 	}
 	var known []records.Snapshot
 	for _, d := range Known(a.State, c, ask.Foreign) {
@@ -230,11 +221,11 @@ func (a *Asker) locate(c records.Cluster, ask *Ask) error {
 	}
 	switch {
 	case len(known) == 0 && !strings.HasPrefix(r.Snapshot, "/"):
-		return invalid("cluster %s has no snapshot %.80q; drover snapshots ls %s shows those that there are, and one that was copied to a host is restored by its path there", c.Name, r.Snapshot, c.Name)
+		return turns.Invalid("cluster %s has no snapshot %.80q; drover snapshots ls %s shows those that there are, and one that was copied to a host is restored by its path there", c.Name, r.Snapshot, c.Name)
 	case len(known) == 0 && r.Target == "":
-		return invalid("on which host is %.80q? Name its machine with --machine", r.Snapshot)
+		return turns.Invalid("on which host is %.80q? Name its machine with --machine", r.Snapshot)
 	case len(known) == 0 && ask.Mode != ModeNone:
-		return invalid("the server does not know what the cluster was when %.80q was taken; restore it with mode %s", r.Snapshot, ModeNone)
+		return turns.Invalid("the server does not know what the cluster was when %.80q was taken; restore it with mode %s", r.Snapshot, ModeNone)
 	case len(known) == 0:
 		return nil
 	}
@@ -243,14 +234,14 @@ func (a *Asker) locate(c records.Cluster, ask *Ask) error {
 		return err
 	}
 	if ok, why := a.Restorable(s); !ok {
-		return invalid("snapshot %s cannot be restored: %s", s.Name(), why)
+		return turns.Invalid("snapshot %s cannot be restored: %s", s.Name(), why)
 	}
 	r.Target, r.Snapshot, r.TokenHash = target, s.File, s.TokenHash
 	if s.Machine == records.SnapshotInS3 {
 		r.FromS3, r.Snapshot, r.Size = true, s.Name(), s.Size
 	}
 	if ask.Mode != ModeNone && unknown(s) {
-		return invalid("the server does not know what the cluster was when %s was taken; restore it with mode %s", s.Name(), ModeNone)
+		return turns.Invalid("the server does not know what the cluster was when %s was taken; restore it with mode %s", s.Name(), ModeNone)
 	}
 	if ask.Mode != ModeNone {
 		spec := become(c.Spec, s.Spec, ask.Mode)
@@ -258,7 +249,7 @@ func (a *Asker) locate(c records.Cluster, ask *Ask) error {
 		then.Spec = spec
 		for _, key := range spec.Objects(c.Namespace) {
 			if o, ok := a.State.Objects.Get(key); (!ok || !references.Usable(then, o.Value)) && !slices.Contains(c.Spec.Objects(c.Namespace), key) {
-				return invalid("with mode %s the cluster would name %s again, and there is none that it may use: apply the cluster with it first, or restore with mode %s", ask.Mode, references.Named(key), ModeNone)
+				return turns.Invalid("with mode %s the cluster would name %s again, and there is none that it may use: apply the cluster with it first, or restore with mode %s", ask.Mode, references.Named(key), ModeNone)
 			}
 		}
 		r.Spec = &spec
@@ -292,7 +283,7 @@ func (a *Asker) Restorable(s records.Snapshot) (ok bool, why string) {
 		return false, "the cluster has no machine " + s.Machine + " any more; if its host is still there, copy the file to one of the cluster and restore it by its path"
 	case !s.Missing.IsZero():
 		return false, "it is not listed any more since " + s.Missing.UTC().Format(time.RFC3339)
-	case s.TokenHash != "" && !slices.Contains(ops.TokenHashes(secrets.Value), s.TokenHash):
+	case s.TokenHash != "" && !slices.Contains(secrets.Value.TokenHashes(), s.TokenHash):
 		return false, "it was taken with another server token; if you have that, drover clusters token " + s.Cluster.Name() + " --add FILE brings it"
 	case s.Machine == records.SnapshotInS3:
 		if err := a.reachable(s.Cluster); err != nil {

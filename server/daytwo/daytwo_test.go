@@ -1,120 +1,74 @@
 package daytwo
 
 import (
-	"encoding/json"
 	"errors"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
+	"github.com/drover-project/drover/test/harbour"
 )
 
-var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+var noon = harbour.Noon
 
-const key = records.ClusterKey("fleet-default/harbour")
+const key = harbour.Key
 
-// bench is a store with a cluster of two machines.
+// bench is the store with what is asked of it.
 type bench struct {
-	*testing.T
-	*state.State
+	*harbour.Bench
 	asker Asker
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	s, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	b := &bench{T: t, State: s, asker: Asker{State: s, Now: func() time.Time { return noon }}}
-	cluster := records.Cluster{
-		Object: records.Object{Namespace: "fleet-default", Name: "harbour", UID: "u", Generation: 3}, ID: "c-m-h4rb0r55",
-		Spec:   clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: &clusterspec.RKEConfig{MachineGlobalConfig: map[string]any{"debug": true}}},
-		Status: records.ClusterStatus{Initialized: true},
-	}
-	b.must(s.Clusters.Create(t.Context(), string(key), cluster))
-	b.must(s.ClusterSecrets.Create(t.Context(), string(key), records.ClusterSecrets{ServerToken: "word"}))
-	for _, name := range []string{"m1", "m2"} {
-		m := records.Machine{
-			Object: records.Object{Namespace: "fleet-default", Name: name, UID: name}, ClusterName: "harbour", NodeName: "pier-" + name, Roles: records.Roles{Etcd: true, ControlPlane: true},
-		}
-		b.must(s.Machines.Create(t.Context(), m.Key(), m))
-	}
-	return b
-}
-
-func (b *bench) must(_ any, err error) {
-	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
-}
-
-func (b *bench) snapshot(name, machine string, change func(*records.Snapshot)) {
-	b.Helper()
-	s := records.Snapshot{
-		Cluster: key, Machine: machine, File: "/d/" + name, Size: 1, Created: noon.Add(-time.Hour), TokenHash: ops.TokenHash("word"),
-		Spec: clusterspec.Spec{KubernetesVersion: "v1.34.3+k3s1", RKEConfig: &clusterspec.RKEConfig{MachineGlobalConfig: map[string]any{"debug": false}}},
-	}
-	if change != nil {
-		change(&s)
-	}
-	b.must(b.Snapshots.Create(b.Context(), s.Key(), s))
+	s := harbour.New(t)
+	return &bench{Bench: s, asker: Asker{State: s.State, Now: func() time.Time { return noon }}}
 }
 
 func TestWhatIsRefused(t *testing.T) {
 	b := newBench(t)
-	b.snapshot("one", "m1", nil)
-	b.snapshot("twice", "m1", nil)
-	b.snapshot("twice", "m2", nil)
-	b.snapshot("foreign", "m1", func(s *records.Snapshot) { s.TokenHash = "0123456789ab" })
-	b.snapshot("failed", "m1", func(s *records.Snapshot) { s.Fault = "no space left" })
-	b.snapshot("lost", "m9", nil)
+	b.Snapshot("one", "m1", nil)
+	b.Snapshot("twice", "m1", nil)
+	b.Snapshot("twice", "m2", nil)
+	b.Snapshot("foreign", "m1", func(s *records.Snapshot) { s.TokenHash = "0123456789ab" })
+	b.Snapshot("failed", "m1", func(s *records.Snapshot) { s.Fault = "no space left" })
+	b.Snapshot("lost", "m9", nil)
 	leaving := records.Machine{Object: records.Object{Namespace: "fleet-default", Name: "m3", UID: "m3"}, ClusterName: "harbour"}
 	leaving.Deleting = noon
-	b.must(b.Machines.Create(t.Context(), leaving.Key(), leaving))
-	b.snapshot("leaving", "m3", nil)
-	b.snapshot("pruned", "m1", func(s *records.Snapshot) { s.Missing = noon })
+	b.Must(b.Machines.Create(t.Context(), leaving.Key(), leaving))
+	b.Snapshot("leaving", "m3", nil)
+	b.Snapshot("pruned", "m1", func(s *records.Snapshot) { s.Missing = noon })
 	for _, c := range []struct {
 		name string
 		ask  Ask
 		want string
 	}{
-		{"a name that is none", Ask{Kind: ops.KindSnapshot, Request: ops.Request{Name: "a b"}}, "cannot begin the name of a snapshot"},
-		{"a service that is none", Ask{Kind: ops.KindCertificates, Request: ops.Request{Services: []string{"cron"}}}, `"cron" is not a service`},
-		{"no such snapshot", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "two"}}, `has no snapshot "two"`},
-		{"two of a name", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "twice"}}, "2 machines have a snapshot twice"},
-		{"a file without a machine", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "/root/x"}}, "on which host"},
-		{"a file and a mode", Ask{Kind: ops.KindRestore, Mode: ModeAll, Request: ops.Request{Snapshot: "/root/x", Target: "m1"}}, "does not know what the cluster was"},
-		{"a path for a shell", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "/root/$(x)", Target: "m1"}}, "neither the path of a snapshot"},
-		{"no such mode", Ask{Kind: ops.KindRestore, Mode: "some", Request: ops.Request{Snapshot: "one"}}, "is not a mode"},
-		{"another token", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "foreign"}}, "another server token"},
-		{"a failed one", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "failed"}}, "could not be taken: no space left"},
-		{"of a machine that is gone", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "lost"}}, "has no machine m9 any more"},
-		{"of a machine that leaves", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "leaving"}}, "has no machine m3 any more"},
-		{"one that was pruned", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "pruned"}}, "is not listed any more"},
+		{"a name that is none", Ask{Kind: operations.KindSnapshot, Request: steps.Request{Name: "a b"}}, "cannot begin the name of a snapshot"},
+		{"a service that is none", Ask{Kind: operations.KindRotateCertificates, Request: steps.Request{Services: []string{"cron"}}}, `"cron" is not a service`},
+		{"no such snapshot", Ask{Kind: operations.KindRestore, Request: steps.Request{Snapshot: "two"}}, `has no snapshot "two"`},
+		{"two of a name", Ask{Kind: operations.KindRestore, Request: steps.Request{Snapshot: "twice"}}, "2 machines have a snapshot twice"},
+		{"a file without a machine", Ask{Kind: operations.KindRestore, Request: steps.Request{Snapshot: "/root/x"}}, "on which host"},
+		{"a file and a mode", Ask{Kind: operations.KindRestore, Mode: ModeAll, Request: steps.Request{Snapshot: "/root/x", Target: "m1"}}, "does not know what the cluster was"},
+		{"a path for a shell", Ask{Kind: operations.KindRestore, Request: steps.Request{Snapshot: "/root/$(x)", Target: "m1"}}, "neither the path of a snapshot"},
+		{"no such mode", Ask{Kind: operations.KindRestore, Mode: "some", Request: steps.Request{Snapshot: "one"}}, "is not a mode"},
+		{"another token", Ask{Kind: operations.KindRestore, Request: steps.Request{Snapshot: "foreign"}}, "another server token"},
+		{"a failed one", Ask{Kind: operations.KindRestore, Request: steps.Request{Snapshot: "failed"}}, "could not be taken: no space left"},
+		{"of a machine that is gone", Ask{Kind: operations.KindRestore, Request: steps.Request{Snapshot: "lost"}}, "has no machine m9 any more"},
+		{"of a machine that leaves", Ask{Kind: operations.KindRestore, Request: steps.Request{Snapshot: "leaving"}}, "has no machine m3 any more"},
+		{"one that was pruned", Ask{Kind: operations.KindRestore, Request: steps.Request{Snapshot: "pruned"}}, "is not listed any more"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := b.asker.Begin(t.Context(), key, c.ask)
-			if _, ok := errors.AsType[*InvalidError](err); !ok || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want an InvalidError with %q", err, c.want)
+			if _, ok := errors.AsType[*turns.InvalidError](err); !ok || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an turns.InvalidError with %q", err, c.want)
 			}
 		})
 	}
@@ -127,28 +81,28 @@ func TestWhatIsRefused(t *testing.T) {
 // nothing at all on a cluster that goes.
 func TestWhileTheClusterIsNotThatOfOneMoment(t *testing.T) {
 	b := newBench(t)
-	b.snapshot("one", "m1", nil)
+	b.Snapshot("one", "m1", nil)
 	change := func(f func(*records.Cluster)) {
-		b.must(b.Clusters.Modify(t.Context(), string(key), func(c records.Cluster) (records.Cluster, error) { f(&c); return c, nil }))
+		b.Must(b.Clusters.Modify(t.Context(), string(key), func(c records.Cluster) (records.Cluster, error) { f(&c); return c, nil }))
 	}
 	refused := func(want string, ask Ask) {
 		t.Helper()
 		_, err := b.asker.Begin(t.Context(), key, ask)
-		if _, ok := errors.AsType[*InvalidError](err); !ok || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want an InvalidError with %q", ask.Kind, err, want)
+		if _, ok := errors.AsType[*turns.InvalidError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an turns.InvalidError with %q", ask.Kind, err, want)
 		}
 		if _, err := b.asker.Draft(key, ask); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a draft of %s: %v", ask.Kind, err)
 		}
 	}
-	restore := Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "one"}}
-	others := []string{ops.KindSnapshot, ops.KindCertificates, ops.KindCA, ops.KindToken, ops.KindKeys}
+	restore := Ask{Kind: operations.KindRestore, Request: steps.Request{Snapshot: "one"}}
+	others := []operations.Kind{operations.KindSnapshot, operations.KindRotateCertificates, operations.KindRotateCA, operations.KindRotateToken, operations.KindRotateKeys}
 	change(func(c *records.Cluster) { c.Deleting = noon })
-	for _, kind := range append(others, ops.KindRestore) {
+	for _, kind := range append(others, operations.KindRestore) {
 		refused("is being removed", Ask{Kind: kind, Request: restore.Request})
 	}
 	change(func(c *records.Cluster) { c.Deleting, c.Spec = time.Time{}, clusterspec.Spec{} })
-	for _, kind := range append(others, ops.KindRestore) {
+	for _, kind := range append(others, operations.KindRestore) {
 		refused("is imported", Ask{Kind: kind, Request: restore.Request})
 	}
 	change(func(c *records.Cluster) {
@@ -177,7 +131,7 @@ func TestOfTwoRequestsInOneMoment(t *testing.T) {
 		"one change":             {1, func(c *records.Cluster) { c.Status.Message += "x" }, nil, 2},
 		"four":                   {4, func(c *records.Cluster) { c.Status.Message += "x" }, nil, 5},
 		"changes without end":    {100, func(c *records.Cluster) { c.Status.Message += "x" }, &store.ConflictError{}, 5},
-		"a change that forbids":  {1, func(c *records.Cluster) { c.Deleting = noon }, &InvalidError{}, 1},
+		"a change that forbids":  {1, func(c *records.Cluster) { c.Deleting = noon }, &turns.InvalidError{}, 1},
 		"a change of settings":   {1, func(c *records.Cluster) { c.Generation = 9 }, nil, 2},
 		"nothing changes at all": {0, nil, nil, 1},
 	} {
@@ -186,19 +140,19 @@ func TestOfTwoRequestsInOneMoment(t *testing.T) {
 			tries := 0
 			b.asker.Now = func() time.Time {
 				if tries++; tries <= c.changes {
-					b.must(b.Clusters.Modify(t.Context(), string(key), func(is records.Cluster) (records.Cluster, error) { c.change(&is); return is, nil }))
+					b.Must(b.Clusters.Modify(t.Context(), string(key), func(is records.Cluster) (records.Cluster, error) { c.change(&is); return is, nil }))
 				}
 				return noon
 			}
-			o, err := b.asker.Begin(t.Context(), key, Ask{Kind: ops.KindCertificates})
+			o, err := b.asker.Begin(t.Context(), key, Ask{Kind: operations.KindRotateCertificates})
 			_, conflict := errors.AsType[*store.ConflictError](err)
-			_, refused := errors.AsType[*InvalidError](err)
-			switch c.want.(type) {
+			_, refused := errors.AsType[*turns.InvalidError](err)
+			switch c.want.(type) { //nolint:errorlint // is what the table says
 			case *store.ConflictError:
 				if !conflict {
 					t.Errorf("%v, want a conflict", err)
 				}
-			case *InvalidError:
+			case *turns.InvalidError:
 				if !refused {
 					t.Errorf("%v, want a refusal", err)
 				}
@@ -218,8 +172,8 @@ func TestOfTwoRequestsInOneMoment(t *testing.T) {
 func TestARestoreBringsNoRight(t *testing.T) {
 	b := newBench(t)
 	secret := objects.Object{Kind: objects.Secret, UID: "uid-1", Metadata: objects.Metadata{Namespace: "fleet-default", Name: "mirror"}}
-	b.must(b.Objects.Create(t.Context(), secret.Key(), secret))
-	b.snapshot("one", "m2", func(s *records.Snapshot) {
+	b.Must(b.Objects.Create(t.Context(), secret.Key(), secret))
+	b.Snapshot("one", "m2", func(s *records.Snapshot) {
 		rke := *s.Spec.RKEConfig
 		rke.Registries = &clusterspec.Registries{Configs: map[string]clusterspec.RegistryConfig{"mirror.lan": {AuthConfigSecretName: "mirror"}}}
 		s.Spec.RKEConfig = &rke
@@ -234,7 +188,7 @@ func TestARestoreBringsNoRight(t *testing.T) {
 	} {
 		d, _ := b.Clusters.Get(string(key))
 		d.Value.Granted = c.granted
-		ask := Ask{Kind: ops.KindRestore, Mode: c.mode, Request: ops.Request{Snapshot: "one"}}
+		ask := Ask{Kind: operations.KindRestore, Mode: c.mode, Request: steps.Request{Snapshot: "one"}}
 		if err := b.asker.fits(d.Value, &ask); (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "would name secret fleet-default/mirror again") {
 			t.Errorf("mode %s with %v: %v", c.mode, c.granted, err)
 		}
@@ -249,12 +203,12 @@ func TestRestoreIsAnOperation(t *testing.T) {
 	}{ModeNone: {"", nil}, ModeVersion: {"v1.34.3+k3s1", true}, ModeAll: {"v1.34.3+k3s1", false}} {
 		t.Run(mode, func(t *testing.T) {
 			b := newBench(t)
-			b.snapshot("one", "m2", nil)
-			o, err := b.asker.Begin(t.Context(), key, Ask{Kind: ops.KindRestore, Mode: mode, Request: ops.Request{Snapshot: "one"}, By: "user-1"})
+			b.Snapshot("one", "m2", nil)
+			o, err := b.asker.Begin(t.Context(), key, Ask{Kind: operations.KindRestore, Mode: mode, Request: steps.Request{Snapshot: "one"}, By: "user-1"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := ops.ReadRequest(o)
+			r, err := steps.ReadRequest(o)
 			if err != nil || o.State != operations.Running || o.By != "user-1" || r.Target != "m2" || r.Snapshot != "/d/one" {
 				t.Fatalf("the operation is %+v, %v", o, err)
 			}
@@ -264,96 +218,14 @@ func TestRestoreIsAnOperation(t *testing.T) {
 			case mode != ModeNone && (r.Spec.KubernetesVersion != want.version || r.Spec.RKEConfig.MachineGlobalConfig["debug"] != want.debug):
 				t.Errorf("the cluster becomes %+v", r.Spec)
 			}
-			_, err = b.asker.Begin(t.Context(), key, Ask{Kind: ops.KindSnapshot})
+			_, err = b.asker.Begin(t.Context(), key, Ask{Kind: operations.KindSnapshot})
 			if _, busy := errors.AsType[*operations.BusyError](err); !busy {
 				t.Errorf("a second operation: %v", err)
 			}
-			if second, err := b.asker.Begin(t.Context(), key, Ask{Kind: ops.KindSnapshot, Turn: turns.Queue}); err != nil || second.State != operations.Queued {
+			if second, err := b.asker.Begin(t.Context(), key, Ask{Kind: operations.KindSnapshot, Turn: turns.Queue}); err != nil || second.State != operations.Queued {
 				t.Errorf("a queued one: %+v, %v", second, err)
 			}
 		})
-	}
-}
-
-// api is a cluster's API with a list of snapshots.
-func api(t *testing.T, items *[]map[string]any) func(records.ClusterKey) (kubernetes.Interface, error) {
-	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != listPath {
-			http.NotFound(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "ETCDSnapshotFileList", "items": *items})
-	}))
-	t.Cleanup(server.Close)
-	return func(records.ClusterKey) (kubernetes.Interface, error) {
-		return kubernetes.NewForConfig(&rest.Config{Host: server.URL})
-	}
-}
-
-func item(name, node, location string) map[string]any {
-	return map[string]any{
-		"spec":   map[string]any{"snapshotName": name, "nodeName": node, "location": location},
-		"status": map[string]any{"size": "5000032", "creationTime": "2026-01-02T11:00:00Z", "readyToUse": true},
-	}
-}
-
-// TestTheMirror keeps what a cluster lists, knows who took it, and forgets what is gone for long.
-func TestTheMirror(t *testing.T) {
-	b := newBench(t)
-	b.snapshot("taken", "m1", func(s *records.Snapshot) { s.By, s.SHA256, s.Size, s.File = "op-1", "aa", 5000032, "/d/taken" })
-	now := noon
-	items := []map[string]any{item("taken", "pier-m1", "file:///d/taken"), item("scheduled", "pier-m2", "file:///d/scheduled"), item("away", "pier-m2", "s3://bucket/away"), item("foreign", "elsewhere", "file:///d/foreign")}
-	m := &Mirror{State: b.State, Client: api(t, &items), Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}
-	refresh := func() []string {
-		t.Helper()
-		if err := m.Refresh(t.Context(), key); err != nil {
-			t.Fatal(err)
-		}
-		var found []string
-		for _, d := range b.Snapshots.ListIn(string(key) + "/") {
-			text := d.Value.Machine + " " + d.Value.Name()
-			if !d.Value.Missing.IsZero() {
-				text += " missing"
-			}
-			found = append(found, text)
-		}
-		return found
-	}
-	if diff := cmp.Diff([]string{"m1 taken", "m2 scheduled", "s3 away"}, refresh()); diff != "" {
-		t.Error(diff)
-	}
-	d, _ := b.Snapshots.Get(string(key) + "/m1/taken")
-	if d.Value.By != "op-1" || d.Value.SHA256 != "aa" || d.Value.Spec.KubernetesVersion != "v1.34.3+k3s1" {
-		t.Errorf("what was known is %+v", d.Value)
-	}
-	if ok, why := b.asker.Restorable(d.Value); !ok {
-		t.Errorf("it cannot be restored: %s", why)
-	}
-	revision := b.Store.Revision()
-	refresh()
-	if b.Store.Revision() != revision {
-		t.Error("an unchanged list was written")
-	}
-	items = items[1:2]
-	if diff := cmp.Diff([]string{"m1 taken missing", "m2 scheduled", "s3 away missing"}, refresh()); diff != "" {
-		t.Error(diff)
-	}
-	now = noon.Add(2 * time.Hour)
-	if diff := cmp.Diff([]string{"m2 scheduled"}, refresh()); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// TestASnapshotThatNoHostHas: what a cluster lists is its own word, and becomes a record.
-func TestASnapshotThatNoHostHas(t *testing.T) {
-	for name, ok := range map[string]bool{"file:///db/snapshots/one": true, "file:///db/" + strings.Repeat("a", maxPath): false} {
-		item := listed{}
-		item.Spec.Location, item.Spec.NodeName = name, "pier-m1"
-		if s, is := snapshot("fleet-default/pier", item, map[string]string{"pier-m1": "m1"}); is != ok {
-			t.Errorf("%.30s: %t, %d", name, is, len(s.File))
-		}
 	}
 }
 
@@ -361,12 +233,12 @@ func TestASnapshotThatNoHostHas(t *testing.T) {
 // bucket is none, before a snapshot that would not get there.
 func TestWhatCannotBeBegunYet(t *testing.T) {
 	b := newBench(t)
-	b.snapshot("one", "m1", nil)
-	all := []string{ops.KindSnapshot, ops.KindCertificates, ops.KindCA, ops.KindToken, ops.KindKeys, ops.KindRestore}
+	b.Snapshot("one", "m1", nil)
+	all := []operations.Kind{operations.KindSnapshot, operations.KindRotateCertificates, operations.KindRotateCA, operations.KindRotateToken, operations.KindRotateKeys, operations.KindRestore}
 	bucket := &clusterspec.RKEConfig{ETCD: &etcdspec.ETCD{S3: &etcdspec.S3{Bucket: "harbour", CloudCredentialName: "fleet-default:keys"}}}
 	for name, c := range map[string]struct {
 		change func(*records.Cluster)
-		kinds  []string
+		kinds  []operations.Kind
 		want   string
 	}{
 		"one of RKE1": {func(c *records.Cluster) {
@@ -379,14 +251,14 @@ func TestWhatCannotBeBegunYet(t *testing.T) {
 		d, _ := b.Clusters.Get(string(key))
 		c.change(&d.Value)
 		for _, kind := range c.kinds {
-			ask := Ask{Kind: kind, Request: ops.Request{Snapshot: "one"}}
+			ask := Ask{Kind: kind, Request: steps.Request{Snapshot: "one"}}
 			err := b.asker.fits(d.Value, &ask)
-			if _, ok := errors.AsType[*InvalidError](err); !ok || !strings.Contains(err.Error(), c.want) {
+			if _, ok := errors.AsType[*turns.InvalidError](err); !ok || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: %v, want %q", name, kind, err, c.want)
 			}
 		}
 	}
-	if err := b.asker.fits(records.Cluster{Spec: clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: bucket}, Status: records.ClusterStatus{Initialized: true}}, &Ask{Kind: ops.KindCertificates}); err != nil {
+	if err := b.asker.fits(records.Cluster{Spec: clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: bucket}, Status: records.ClusterStatus{Initialized: true}}, &Ask{Kind: operations.KindRotateCertificates}); err != nil {
 		t.Errorf("what needs no bucket: %v", err)
 	}
 }
@@ -394,16 +266,16 @@ func TestWhatCannotBeBegunYet(t *testing.T) {
 // TestWhetherASnapshotIsTakenBefore a restore or a change of CAs is for the request or the cluster's document to say.
 func TestWhetherASnapshotIsTakenBefore(t *testing.T) {
 	b := newBench(t)
-	b.snapshot("one", "m1", nil)
+	b.Snapshot("one", "m1", nil)
 	for _, c := range []struct {
 		annotation    string
 		request, want bool
 	}{{"", false, false}, {"", true, true}, {"true", false, true}, {"false", false, false}, {"false", true, true}} {
-		for _, kind := range []string{ops.KindRestore, ops.KindCA} {
+		for _, kind := range []operations.Kind{operations.KindRestore, operations.KindRotateCA} {
 			d, _ := b.Clusters.Get(string(key))
 			d.Value.Annotations = map[string]string{clusterspec.NoSnapshot: c.annotation}
-			ask := Ask{Kind: kind, Request: ops.Request{NoSnapshot: c.request}}
-			if kind == ops.KindRestore {
+			ask := Ask{Kind: kind, Request: steps.Request{NoSnapshot: c.request}}
+			if kind == operations.KindRestore {
 				ask.Request.Snapshot = "one"
 			}
 			if err := b.asker.fits(d.Value, &ask); err != nil || ask.Request.NoSnapshot != c.want {

@@ -186,7 +186,7 @@ func (f *Files) onHost(ctx context.Context, c records.Cluster, s records.Snapsho
 		header.Set("If-Range", strconv.Quote(tag))
 	}
 	q := url.Values{"runtime": {string(versions.RuntimeOf(c.Spec.KubernetesVersion))}, "name": {s.Name()}}
-	answer, err := f.Ask(ctx, d.Value.Subject(), "/v1/snapshot?"+q.Encode(), header)
+	answer, err := f.Ask(ctx, d.Value.Subject(), "/v1/snapshot?"+q.Encode(), header) //nolint:bodyclose // File.Close does
 	if err != nil {
 		return nil, &NoFileError{Reason: placeOf(s) + ": " + f.unreached(d.Value, err), Away: true}
 	}
@@ -267,7 +267,7 @@ func (f *Files) inS3(ctx context.Context, c records.Cluster, s records.Snapshot)
 	case place.AccessKey == "":
 		return refused(false, "the server has no keys of the bucket: give the cluster a cloudCredentialName")
 	}
-	b, err := open(place, f.Way)
+	b, err := OpenBucket(place, f.Way)
 	if err != nil {
 		return refused(false, "%v", err)
 	}

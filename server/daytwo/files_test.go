@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/test/harbour"
 	"github.com/drover-project/drover/test/s3server"
 )
 
@@ -79,12 +80,12 @@ func (b *bench) open(f *Files, wish FileWish) (*File, string, error) {
 func TestFileOfASnapshot(t *testing.T) {
 	b := newBench(t)
 	nine := func(s *records.Snapshot) { s.Size = 9 }
-	b.snapshot("one", "m1", nine)
-	b.snapshot("one", "m2", nine)
-	b.snapshot("alone", "m2", nine)
-	b.snapshot("left", "m9", nine)
-	b.snapshot("failed", "m1", func(s *records.Snapshot) { s.Fault = "no space left" })
-	b.snapshot("unknown", "m1", func(s *records.Snapshot) { s.Size = 0 })
+	b.Snapshot("one", "m1", nine)
+	b.Snapshot("one", "m2", nine)
+	b.Snapshot("alone", "m2", nine)
+	b.Snapshot("left", "m9", nine)
+	b.Snapshot("failed", "m1", func(s *records.Snapshot) { s.Fault = "no space left" })
+	b.Snapshot("unknown", "m1", func(s *records.Snapshot) { s.Size = 0 })
 	missing := refuses(404, "/d/one is not there")
 	for _, tc := range []struct {
 		name  string
@@ -131,8 +132,8 @@ func TestFileOfASnapshot(t *testing.T) {
 func TestRestOfAFile(t *testing.T) {
 	b := newBench(t)
 	nine := func(s *records.Snapshot) { s.Size = 9 }
-	b.snapshot("one", "m1", nine)
-	b.snapshot("one", "m2", nine)
+	b.Snapshot("one", "m1", nine)
+	b.Snapshot("one", "m2", nine)
 	hosts := hostsOf{"m1": file("123456789"), "m2": file("abcdefghi")}
 	for _, tc := range []struct {
 		name, tag string
@@ -165,17 +166,17 @@ func TestRestOfAFile(t *testing.T) {
 // TestFileInS3 is asked for when no host gives it.
 func TestFileInS3(t *testing.T) {
 	b := newBench(t)
-	end, settings, put := real(t)
-	b.keys(s3server.AccessKey, s3server.SecretKey)
-	b.bucket(&settings)
+	end, settings, put := harbour.S3(t, "../..")
+	b.Keys(s3server.AccessKey, s3server.SecretKey)
+	b.Bucket(&settings)
 	put("a/one", "", 4128)
 	put("a/cut", "", 100)
 	in := func(machine string) func(*records.Snapshot) {
 		return func(s *records.Snapshot) { s.Size, s.Machine, s.SHA256 = 4128, machine, "aa" }
 	}
-	b.snapshot("one", "m1", in("m1"))
+	b.Snapshot("one", "m1", in("m1"))
 	for _, name := range []string{"one", "cut", "removed"} {
-		b.snapshot(name, "s3", in("s3"))
+		b.Snapshot(name, "s3", in("s3"))
 	}
 	local := strings.Repeat("x", 4128)
 	if opened, text, err := b.open(hostsOf{"m1": file(local)}.files(b), FileWish{Snapshot: "one"}); err != nil || text != local || opened.Tag != "m1.x" {
@@ -194,21 +195,21 @@ func TestFileInS3(t *testing.T) {
 	}
 	refused("cut", "the file has 100 bytes, and the cluster lists it with 4128", false)
 	refused("removed", "does not have it any more", false)
-	b.keys("", "")
+	b.Keys("", "")
 	refused("one", "in S3", false)
-	b.keys(s3server.AccessKey, s3server.SecretKey)
+	b.Keys(s3server.AccessKey, s3server.SecretKey)
 	if err := end(); err != nil {
 		t.Fatal(err)
 	}
 	refused("one", "nothing listens there", true)
-	b.bucket(nil)
+	b.Bucket(nil)
 	refused("one", "the cluster has no bucket any more", false)
 }
 
 // TestLostWay: what was not sent whole is an error, or less than its size.
 func TestLostWay(t *testing.T) {
 	b := newBench(t)
-	b.snapshot("one", "m1", func(s *records.Snapshot) { s.Size = 9 })
+	b.Snapshot("one", "m1", func(s *records.Snapshot) { s.Size = 9 })
 	f := hostsOf{"m1": file("123456789")}.files(b)
 	ask := f.Ask
 	f.Ask = func(ctx context.Context, s records.Subject, path string, header http.Header) (*http.Response, error) {

@@ -2,18 +2,14 @@ package daytwo
 
 import (
 	"errors"
-	"log/slog"
-	"maps"
 	"strings"
 	"testing"
-	"time"
 
-	"k8s.io/client-go/kubernetes"
-
+	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/test/s3server"
+	"github.com/drover-project/drover/server/turns"
 )
 
 func (b *bench) secrets() records.ClusterSecrets {
@@ -25,29 +21,29 @@ func (b *bench) secrets() records.ClusterSecrets {
 // with the same token, since etcd may have it.
 func TestARotationOfTheServerToken(t *testing.T) {
 	b := newBench(t)
-	first, err := b.asker.Begin(t.Context(), key, Ask{Kind: ops.KindToken, By: "user-1"})
+	first, err := b.asker.Begin(t.Context(), key, Ask{Kind: operations.KindRotateToken, By: "user-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := b.secrets()
-	r, err := ops.ReadRequest(first)
-	if err != nil || s.Next == nil || len(s.Next.Token) != 54 || !s.Next.Made.Equal(noon) || s.ServerToken != "word" || r.TokenHash != ops.TokenHash(s.Next.Token) {
+	r, err := steps.ReadRequest(first)
+	if err != nil || s.Next == nil || len(s.Next.Token) != 54 || !s.Next.Made.Equal(noon) || s.ServerToken != "word" || r.TokenHash != s.Next.Hash() {
 		t.Fatalf("the secrets are %+v, the request is %+v, %v", s, r, err)
 	}
 	if strings.Contains(string(first.Params), s.Next.Token) {
 		t.Error("the record of the operation has the token")
 	}
-	_, err = b.asker.Begin(t.Context(), key, Ask{Kind: ops.KindToken})
+	_, err = b.asker.Begin(t.Context(), key, Ask{Kind: operations.KindRotateToken})
 	if _, busy := errors.AsType[*operations.BusyError](err); !busy || b.secrets().Next.Token != s.Next.Token {
 		t.Errorf("a second one: %v", err)
 	}
 	_, err = b.Operations.Modify(t.Context(), first.Key(), func(o operations.Operation) (operations.Operation, error) { return o.To(operations.Failed, "no", noon) })
-	b.must(nil, err)
-	again, err := b.asker.Begin(t.Context(), key, Ask{Kind: ops.KindToken})
+	b.Must(nil, err)
+	again, err := b.asker.Begin(t.Context(), key, Ask{Kind: operations.KindRotateToken})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := ops.ReadRequest(again); err != nil || r.TokenHash != ops.TokenHash(s.Next.Token) || b.secrets().Next.Token != s.Next.Token {
+	if r, err := steps.ReadRequest(again); err != nil || r.TokenHash != s.Next.Hash() || b.secrets().Next.Token != s.Next.Token {
 		t.Errorf("the next one: %+v, %v", r, err)
 	}
 }
@@ -55,15 +51,15 @@ func TestARotationOfTheServerToken(t *testing.T) {
 // TestSnapshotsOfEarlierTokens can be restored for as long as the cluster has their token.
 func TestSnapshotsOfEarlierTokens(t *testing.T) {
 	b := newBench(t)
-	b.snapshot("old", "m1", nil)
+	b.Snapshot("old", "m1", nil)
 	d, _ := b.ClusterSecrets.Get(string(key))
 	d.Value.Next = &records.ServerToken{Token: "fresh", Made: noon}
-	next, known := ops.InForce(d.Value, ops.TokenHash("fresh"))
+	next, known := d.Value.InForce(installers.HashServerToken("fresh"))
 	if !known || next.ServerToken != "fresh" {
 		t.Fatalf("%+v", next)
 	}
 	d.Value = next
-	b.must(b.ClusterSecrets.Update(t.Context(), d))
+	b.Must(b.ClusterSecrets.Update(t.Context(), d))
 	one, _ := b.Snapshots.Get(string(key) + "/m1/old")
 	if ok, why := b.asker.Restorable(one.Value); !ok {
 		t.Error(why)
@@ -71,63 +67,9 @@ func TestSnapshotsOfEarlierTokens(t *testing.T) {
 	next.Other = nil
 	d, _ = b.ClusterSecrets.Get(string(key))
 	d.Value = next
-	b.must(b.ClusterSecrets.Update(t.Context(), d))
+	b.Must(b.ClusterSecrets.Update(t.Context(), d))
 	if ok, why := b.asker.Restorable(one.Value); ok || why != "it was taken with another server token; if you have that, drover clusters token harbour --add FILE brings it" {
 		t.Error(ok, why)
-	}
-}
-
-// TestTheMirrorKnowsNoTokenOfOlderSnapshots: what was taken before the token in force was made is looked at when it is restored.
-func TestTheMirrorKnowsNoTokenOfOlderSnapshots(t *testing.T) {
-	for name, c := range map[string]struct {
-		made time.Time
-		want string
-	}{"before": {noon, ""}, "after": {noon.Add(-2 * time.Hour), ops.TokenHash("word")}} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			d, _ := b.ClusterSecrets.Get(string(key))
-			d.Value.Made = c.made
-			b.must(b.ClusterSecrets.Update(t.Context(), d))
-			items := []map[string]any{item("scheduled", "pier-m2", "file:///d/scheduled")}
-			m := &Mirror{State: b.State, Client: api(t, &items), Now: func() time.Time { return noon }}
-			if err := m.Refresh(t.Context(), key); err != nil {
-				t.Fatal(err)
-			}
-			if one, _ := b.Snapshots.Get(string(key) + "/m2/scheduled"); one.Value.TokenHash != c.want {
-				t.Errorf("it has the hash %q, want %q", one.Value.TokenHash, c.want)
-			}
-		})
-	}
-}
-
-// TestHashesOfTokensAreOfTheirForm: what a bucket or a cluster says of a snapshot's token is shown to people and compared, and is a hash
-// or nothing. An object that says nothing of a token, and has no time in its name, is no snapshot.
-func TestHashesOfTokensAreOfTheirForm(t *testing.T) {
-	b := newBench(t)
-	_, settings, put := real(t)
-	b.keys(s3server.AccessKey, s3server.SecretKey)
-	b.bucket(&settings)
-	hash := ops.TokenHash("word")
-	for name, said := range map[string]string{
-		"good-1700000000": hash, "upper-1700000000": strings.ToUpper(hash), "long-1700000000": hash + "0", "short-1700000000": hash[1:], "markup-1700000000": "<b>123456789", "named": hash, "other": "0123456789AB",
-	} {
-		put("a/"+name, said, 10)
-	}
-	m := &Mirror{State: b.State, Client: func(records.ClusterKey) (kubernetes.Interface, error) { return nil, errors.New("no tunnel") }, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }}
-	_ = m.Refresh(t.Context(), key)
-	got := map[string]string{}
-	for _, d := range b.Snapshots.ListIn(string(key) + "/s3/") {
-		got[d.Value.Name()] = d.Value.TokenHash
-	}
-	if want := map[string]string{"good-1700000000": hash, "upper-1700000000": "", "long-1700000000": "", "short-1700000000": "", "markup-1700000000": "", "named": hash}; !maps.Equal(got, want) {
-		t.Errorf("of a bucket: %q, want %q", got, want)
-	}
-	for said, want := range map[string]string{hash: hash, strings.ToUpper(hash): "", "<b>123456789": ""} {
-		var one listed
-		one.Spec.Location, one.Spec.NodeName, one.Metadata.Annotations = "file:///d/one", "pier-m1", map[string]string{"etcd.rke2.cattle.io/snapshot-token-hash": said}
-		if s, ok := snapshot(key, one, map[string]string{"pier-m1": "m1"}); !ok || s.TokenHash != want {
-			t.Errorf("of a cluster: %q, want %q", s.TokenHash, want)
-		}
 	}
 }
 
@@ -135,20 +77,20 @@ func TestHashesOfTokensAreOfTheirForm(t *testing.T) {
 func TestADraftStoresNothing(t *testing.T) {
 	b := newBench(t)
 	before := b.Store.Revision()
-	o, err := b.asker.Draft(key, Ask{Kind: ops.KindToken})
+	o, err := b.asker.Draft(key, Ask{Kind: operations.KindRotateToken})
 	if err != nil || o.State != operations.Running || b.Store.Revision() != before {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if _, err := b.asker.Draft("fleet-default/none", Ask{Kind: ops.KindToken}); err == nil {
+	if _, err := b.asker.Draft("fleet-default/none", Ask{Kind: operations.KindRotateToken}); err == nil {
 		t.Error("a draft for a cluster that there is not")
 	}
 	d, _ := b.ClusterSecrets.Get(string(key))
-	for range ops.MaxTokens {
+	for range records.MaxServerTokens {
 		d.Value.Other = append(d.Value.Other, records.ServerToken{Token: "t"})
 	}
-	b.must(b.ClusterSecrets.Update(t.Context(), d))
-	_, err = b.asker.Draft(key, Ask{Kind: ops.KindToken})
-	if _, refused := errors.AsType[*InvalidError](err); !refused || !strings.Contains(err.Error(), "no more are kept") {
+	b.Must(b.ClusterSecrets.Update(t.Context(), d))
+	_, err = b.asker.Draft(key, Ask{Kind: operations.KindRotateToken})
+	if _, refused := errors.AsType[*turns.InvalidError](err); !refused || !strings.Contains(err.Error(), "no more are kept") {
 		t.Error(err)
 	}
 }
@@ -156,23 +98,23 @@ func TestADraftStoresNothing(t *testing.T) {
 // TestATokenThatWasBrought makes a snapshot of before restorable, and the operation has the hash of the token that it was listed with.
 func TestATokenThatWasBrought(t *testing.T) {
 	b := newBench(t)
-	hash := ops.TokenHash("0ld-word")
-	b.snapshot("old", "m1", func(s *records.Snapshot) { s.TokenHash = hash })
-	ask := Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "old"}}
+	hash := installers.HashServerToken("0ld-word")
+	b.Snapshot("old", "m1", func(s *records.Snapshot) { s.TokenHash = hash })
+	ask := Ask{Kind: operations.KindRestore, Request: steps.Request{Snapshot: "old"}}
 	_, err := b.asker.Begin(t.Context(), key, ask)
-	if _, refused := errors.AsType[*InvalidError](err); !refused || !strings.Contains(err.Error(), "drover clusters token harbour --add FILE brings it") {
+	if _, refused := errors.AsType[*turns.InvalidError](err); !refused || !strings.Contains(err.Error(), "drover clusters token harbour --add FILE brings it") {
 		t.Fatal(err)
 	}
 	d, _ := b.ClusterSecrets.Get(string(key))
-	if d.Value, _, err = ops.Bringing(d.Value, "0ld-word"); err != nil {
+	if d.Value, _, err = d.Value.Bringing("0ld-word"); err != nil {
 		t.Fatal(err)
 	}
-	b.must(b.ClusterSecrets.Update(t.Context(), d))
+	b.Must(b.ClusterSecrets.Update(t.Context(), d))
 	o, err := b.asker.Begin(t.Context(), key, ask)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := ops.ReadRequest(o); err != nil || r.TokenHash != hash || r.Target != "m1" {
+	if r, err := steps.ReadRequest(o); err != nil || r.TokenHash != hash || r.Target != "m1" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if strings.Contains(string(o.Params)+o.Title, "0ld-word") || b.secrets().ServerToken != "word" {

@@ -1,6 +1,7 @@
 package downstream
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -180,7 +181,7 @@ func TestAnAgentSettles(t *testing.T) {
 
 func TestWhatAnUnreachableClusterIsToldBy(t *testing.T) {
 	m, _ := start(t, fleet{"fleet-default/custom-1": newHost(t)}, controlPlane("custom-1"))
-	if err := m.unreached("fleet-default/none"); err != ways.ErrNoControlPlane {
+	if err := m.unreached("fleet-default/none"); !errors.Is(err, ways.ErrNoControlPlane) {
 		t.Errorf("a cluster that does not exist: %v", err)
 	}
 	if _, err := m.State.Clusters.Create(t.Context(), "fleet-default/brought", records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "brought"}}); err != nil {

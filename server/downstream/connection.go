@@ -53,7 +53,7 @@ type connection struct {
 	// doubts has something when a request could not be sent over it.
 	doubts chan struct{}
 	// over ends when another connection is used, or this one is given up; its cause says which.
-	over  context.Context
+	over  context.Context //nolint:containedctx // is the life of the connection
 	end   context.CancelCauseFunc
 	close func()
 }

@@ -298,7 +298,7 @@ func TestHeadersOfAClusterAreBounded(t *testing.T) {
 // its turn.
 func TestAllClustersShareABudget(t *testing.T) {
 	t.Parallel()
-	const clusters, most, small = 50, 8 << 20, 256 << 10
+	const clusters, most, small = 16, 8 << 20, 256 << 10
 	h := newHost(t)
 	h.open = true
 	h.set("True", map[string]any{})

@@ -82,7 +82,7 @@ func TestAStoppedControlPlaneIsLeft(t *testing.T) {
 			defer answer.Body.Close()
 			who, err := io.ReadAll(answer.Body)
 			if via, took := answer.Header.Get(ViaHeader), time.Since(began); err != nil || via != "fleet-default/custom-2" || string(who) != tc.who || took > waitLimit+connectLimit+10*time.Second {
-				err = fmt.Errorf("%s: %q through %s after %s, %v", tc.what, who, via, took, err)
+				err = fmt.Errorf("%s: %q through %s after %s, %w", tc.what, who, via, took, err)
 			}
 			ended <- err
 		}()

@@ -47,7 +47,7 @@ func (w way) try(c *connection, r *http.Request) (*http.Response, error) {
 	response, err := w.over(c).RoundTrip(r.WithContext(traced))
 	left := !stop() && !sent.Load()
 	switch {
-	case err != nil && left && context.Cause(ctx) == errLeft:
+	case err != nil && left && errors.Is(context.Cause(ctx), errLeft):
 		return nil, c.left()
 	case err != nil:
 		cancel(nil)
@@ -59,7 +59,7 @@ func (w way) try(c *connection, r *http.Request) (*http.Response, error) {
 	}
 	if resend.IsWatch(r) {
 		response.Body = &watchBody{ReadCloser: response.Body, stop: context.AfterFunc(c.over, func() {
-			if context.Cause(c.over) != errReplaced {
+			if !errors.Is(context.Cause(c.over), errReplaced) {
 				cancel(errLeft)
 			}
 		})}

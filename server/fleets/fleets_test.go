@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -79,6 +80,7 @@ func (b *bed) add(namespace, cluster, name string, shape func(*records.Machine))
 func (b *bed) controller(delivered func(bool)) *clusters.Controller {
 	return clusters.New(clusters.Options{
 		State: b.state, Versions: func() *versions.Data { return &versions.Data{} }, InstallerImage: func() string { return "" },
+		Nodes:    noNodes{},
 		Watching: func(string) (time.Time, bool) { return noon(), true },
 		API:      func(records.ClusterKey) observed.API { return observed.API{} },
 		Observe:  clusters.Observer{Delivered: delivered},
@@ -370,3 +372,9 @@ func TestPlansAreBounded(t *testing.T) {
 		t.Errorf("%d plans are kept", n)
 	}
 }
+
+// noNodes performs no orders.
+type noNodes struct{}
+
+func (noNodes) Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
+func (noNodes) Want(records.ClusterKey, []planner.NodeOrder)                     {}

@@ -103,7 +103,7 @@ func (f *Fleets) give(ctx context.Context, r Request) (Result, error) {
 		return Result{}, err
 	}
 	now := f.Now().UTC()
-	preview := f.Preview(fleet, operations.Operation{State: operations.Running, Created: now, Started: now, Subject: fleet.Key, Kind: planner.KindPlan, Tasks: tasksOf(machines)}, given)
+	preview := f.Preview(fleet, operations.Operation{State: operations.Running, Created: now, Started: now, Subject: fleet.Key, Kind: operations.KindPlan, Tasks: tasksOf(machines)}, given)
 	chosen := len(machines)
 	changing := map[string]bool{}
 	for _, m := range preview.Machines {
@@ -136,7 +136,7 @@ func (f *Fleets) begin(ctx context.Context, result Result, fleet store.Document[
 		title = fmt.Sprintf("give plan %s to machine %s of fleet %s", result.Plan, machines[0].Name, r.Fleet)
 	}
 	key := records.ClusterKey(fleet.Key)
-	o, ops, gone, err := turns.Begin(f.State, turns.Request{Subject: key, Kind: planner.KindPlan, Title: title, By: r.By, Tasks: tasksOf(machines), Turn: r.Turn}, func() time.Time { return given.At })
+	o, ops, gone, err := turns.Begin(f.State, turns.Request{Subject: key, Kind: operations.KindPlan, Title: title, By: r.By, Tasks: tasksOf(machines), Turn: r.Turn}, func() time.Time { return given.At })
 	if err != nil {
 		return Result{}, fmt.Errorf("give a plan to machines of fleet %s: %w", r.Fleet, err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/rke1/adopt"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/engine"
 	"github.com/drover-project/drover/rke1/export"
@@ -30,12 +31,10 @@ import (
 	"github.com/drover-project/drover/rke1/pki/pkitest"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
-	"github.com/drover-project/drover/rke1/wanted"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/want"
@@ -261,13 +260,13 @@ func TestExportLoadsAgain(t *testing.T) {
 }
 
 // plan is what should be on each host.
-func (b *bed) plan(c *config.Cluster, encryption string) map[string]wanted.Host {
+func (b *bed) plan(c *config.Cluster, encryption string) map[string]desired.Host {
 	b.Helper()
-	in := wanted.Input{Config: c, Versions: b.Versions, Hosts: map[string]wanted.Facts{}, Encryption: encryption}
+	in := desired.Input{Config: c, Versions: b.Versions, Hosts: map[string]desired.Facts{}, Encryption: encryption}
 	for _, n := range c.Nodes {
-		in.Hosts[n.Address] = wanted.Facts{OSType: "linux", Architecture: "x86_64", DockerRootDir: "/var/lib/docker", ServerVersion: "20.10.24"}
+		in.Hosts[n.Address] = desired.Facts{OSType: "linux", Architecture: "x86_64", DockerRootDir: "/var/lib/docker", ServerVersion: "20.10.24"}
 	}
-	hosts, err := wanted.Cluster(in)
+	hosts, err := desired.Cluster(in)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -275,14 +274,14 @@ func (b *bed) plan(c *config.Cluster, encryption string) map[string]wanted.Host 
 }
 
 // running is a host on which everything runs as it should.
-func running(h wanted.Host) diff.Found {
+func running(h desired.Host) diff.Found {
 	found := diff.Found{Images: map[string]nodeconfig.Base{}, EtcdData: true}
 	for _, c := range h.Containers {
 		found.Images[c.Image] = nodeconfig.Base{}
 		found.Containers = append(found.Containers, nodeconfig.Container{
 			ID: "id-" + c.Name, Name: c.Name, Image: c.Image, Entrypoint: c.Command, Cmd: c.Args, Env: c.Env, Binds: c.Binds, Labels: c.Labels,
 			VolumesFrom: c.VolumesFrom, SecurityOpt: c.SecurityOpt, NetworkMode: c.NetworkMode, PidMode: c.PidMode, Privileged: c.Privileged,
-			User: c.User, Running: c.Name != wanted.Sidekick,
+			User: c.User, Running: c.Name != desired.Sidekick,
 		})
 	}
 	return found
@@ -342,7 +341,7 @@ func TestAnExportedClusterIsLeftAlone(t *testing.T) {
 			return b.Clusters.RemoveMachine(t.Context(), "c-abcde/m-w", records.Leave{}, turns.Refuse)
 		},
 		"begin an operation": func() error {
-			_, _, _, err := turns.Begin(b.State, turns.Request{Subject: key, Kind: planner.KindChange}, func() time.Time { return now })
+			_, _, _, err := turns.Begin(b.State, turns.Request{Subject: key, Kind: operations.KindChange}, func() time.Time { return now })
 			return err
 		},
 	} {
@@ -369,7 +368,7 @@ func TestExportRefused(t *testing.T) {
 	}{
 		{"nothing was deployed", func(b *bed) { b.record(func(r *records.RKEState) { r.State = nil }) }, "there is nothing to export"},
 		{"an operation is under way", func(b *bed) {
-			o := operations.Operation{ID: "op-1", Kind: want.KindProvision, Subject: string(key), Title: "make", State: operations.Running}
+			o := operations.Operation{ID: "op-1", Kind: operations.KindProvision, Subject: string(key), Title: "make", State: operations.Running}
 			if _, err := b.State.Operations.Create(b.Context(), o.Key(), o); err != nil {
 				b.Fatal(err)
 			}
@@ -611,12 +610,12 @@ func TestImport(t *testing.T) {
 	for _, d := range b.State.MachinesByCluster.Find(key) {
 		in.Machines = append(in.Machines, d.Value)
 	}
-	wanted, _, err := want.Config(in)
+	then, _, err := want.Config(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := b.plan(s.Current.Config, s.Current.Encryption)
-	for address, host := range b.plan(wanted, s.Desired.Encryption) {
+	for address, host := range b.plan(then, s.Desired.Encryption) {
 		if d := diff.Of(host, running(before[address])); len(d) > 0 {
 			t.Errorf("host %s would be changed: %v", address, d)
 		}

@@ -1,4 +1,4 @@
-// How clusters and machines stand, counted when somebody asks.
+// How clusters, machines, rehearsals and backups stand, looked up when metrics are asked for.
 
 package metrics
 
@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/drover-project/drover/server/api/conditions"
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/backup"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 )
@@ -29,17 +30,11 @@ func (*standing) Describe(out chan<- *prometheus.Desc) {
 // came and went would have alerts miss its end.
 func (s *standing) Collect(out chan<- prometheus.Metric) {
 	machines, clusters := map[string]int{}, map[string]int{}
-	for _, state := range []records.MachineState{
-		records.Registering, records.WaitingForPlan, records.ApplyingPlan, records.WaitingForProbes, records.WaitingForNode, records.Active,
-		records.Unavailable, records.Draining, records.Uncordoning, records.Failed, records.Removing, records.Connected, records.Disconnected,
-	} {
+	for _, state := range records.MachineStates() {
 		machines[string(state)] = 0
 	}
-	for _, state := range []string{
-		planner.ClusterPending, planner.ClusterProvisioning, planner.ClusterUpdating, planner.ClusterActive, planner.ClusterUnavailable,
-		planner.ClusterError, planner.ClusterPaused, planner.ClusterRemoving, planner.ClusterExported, planner.ClusterImported,
-	} {
-		clusters[state] = 0
+	for _, state := range records.ClusterStates() {
+		clusters[string(state)] = 0
 	}
 	for _, d := range s.state.Machines.List() {
 		machines[string(conditions.MachineState(d.Value))]++
@@ -51,5 +46,83 @@ func (s *standing) Collect(out chan<- prometheus.Metric) {
 		for state, n := range counts {
 			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), state)
 		}
+	}
+}
+
+// backups collects how they stand. Without a schedule there is nothing.
+type backups struct{ status func() backup.Status }
+
+var (
+	backupsMade = prometheus.NewDesc("drover_backups_total", "Attempts at scheduled backups of the server since it started.", []string{"outcome"}, nil)
+	backupLast  = prometheus.NewDesc("drover_backup_last_success_timestamp_seconds", "Time of the newest scheduled backup in its directory; 0 for none.", nil, nil)
+	backupFault = prometheus.NewDesc("drover_backup_last_failure_timestamp_seconds", "Time of the last attempt at a scheduled backup if it failed; else 0.", nil, nil)
+	backupSize  = prometheus.NewDesc("drover_backup_size_bytes", "Size of the newest scheduled backup.", nil, nil)
+)
+
+// Describe is of prometheus.Collector.
+func (*backups) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{backupsMade, backupLast, backupFault, backupSize} {
+		to <- d
+	}
+}
+
+// Collect is of prometheus.Collector.
+func (b *backups) Collect(to chan<- prometheus.Metric) {
+	s := b.status()
+	if s.Dir == "" {
+		return
+	}
+	value := func(d *prometheus.Desc, v float64) { to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
+	to <- prometheus.MustNewConstMetric(backupsMade, prometheus.CounterValue, float64(s.Succeeded), string(operations.Succeeded))
+	to <- prometheus.MustNewConstMetric(backupsMade, prometheus.CounterValue, float64(s.Failed), string(operations.Failed))
+	newest, failed, size := 0.0, 0.0, 0.0
+	if len(s.Files) > 0 {
+		newest, size = float64(s.Files[0].Made.Unix()), float64(s.Files[0].Size)
+	}
+	if s.Failure != "" {
+		failed = float64(s.FailedAt.Unix())
+	}
+	value(backupLast, newest)
+	value(backupFault, failed)
+	value(backupSize, size)
+}
+
+// rehearsals collects when the last good ones were, of clusters that have or had any. Every server of a store has the same.
+type rehearsals struct{ state *state.State }
+
+var rehearsed = prometheus.NewDesc("drover_rehearsal_last_success_timestamp_seconds",
+	"Time of the last rehearsal of a snapshot of the cluster that was restored and read; 0 for none, of clusters with a schedule.", []string{"cluster"}, nil)
+
+// Describe is of prometheus.Collector.
+func (*rehearsals) Describe(to chan<- *prometheus.Desc) { to <- rehearsed }
+
+// Collect is of prometheus.Collector.
+func (r *rehearsals) Collect(to chan<- prometheus.Metric) {
+	for _, d := range r.state.Rehearsals.List() {
+		at := 0.0
+		if d.Value.Good != nil {
+			at = float64(d.Value.Good.At.Unix())
+		}
+		if _, there := r.state.Clusters.Get(d.Key); there && (at > 0 || d.Value.Every > 0) {
+			to <- prometheus.MustNewConstMetric(rehearsed, prometheus.GaugeValue, at, d.Key)
+		}
+	}
+}
+
+// kept collects how many objects there are for rights in each cluster, of the server that leads.
+type kept struct {
+	objects func() map[records.ClusterKey]int
+}
+
+var rightsObjects = prometheus.NewDesc("drover_rights_objects",
+	"Cluster roles, bindings and copies of projects' secrets that are kept in the cluster.", []string{"cluster"}, nil)
+
+// Describe is of prometheus.Collector.
+func (*kept) Describe(to chan<- *prometheus.Desc) { to <- rightsObjects }
+
+// Collect is of prometheus.Collector.
+func (k *kept) Collect(to chan<- prometheus.Metric) {
+	for key, n := range k.objects() {
+		to <- prometheus.MustNewConstMetric(rightsObjects, prometheus.GaugeValue, float64(n), string(key))
 	}
 }

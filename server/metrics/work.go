@@ -55,7 +55,7 @@ func (w *Work) Observer() clusters.Observer {
 		Failed: w.failures.Inc,
 		Ended: func(o operations.Operation) {
 			if !o.Started.IsZero() {
-				w.operations.WithLabelValues(o.Kind, string(o.State)).Observe(o.Ended.Sub(o.Started).Seconds())
+				w.operations.WithLabelValues(string(o.Kind), string(o.State)).Observe(o.Ended.Sub(o.Started).Seconds())
 			}
 		},
 	}

@@ -53,7 +53,7 @@ func worked(t *testing.T) *Metrics {
 		}
 	}
 	for i, state := range []string{"active", "paused", ""} {
-		if _, err := s.Clusters.Create(t.Context(), fmt.Sprintf("fleet-default/c%d", i), records.Cluster{Status: records.ClusterStatus{State: state}}); err != nil {
+		if _, err := s.Clusters.Create(t.Context(), fmt.Sprintf("fleet-default/c%d", i), records.Cluster{Status: records.ClusterStatus{State: records.ClusterState(state)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,9 +17,8 @@ const IDPrefix = "op-"
 // they return shares only what is never changed with the value before.
 type Operation struct {
 	// ID is "op-" and eight random lower-case characters.
-	ID string `json:"id"`
-	// Kind is a short word for what is done: upgrade, change, removal.
-	Kind string `json:"kind"`
+	ID   string `json:"id"`
+	Kind Kind   `json:"kind"`
 	// Subject is what it is about: the key of a cluster, "<namespace>/<name>".
 	Subject string `json:"subject"`
 	// Title is one sentence for people.
@@ -66,10 +65,13 @@ func (o Operation) Key() string { return o.Subject + "/" + o.ID }
 
 // Task is a part of an operation. Progress and Message are a line of at most MaxLine bytes each.
 type Task struct {
-	// ID is unique in its operation, such as the name of a machine.
-	ID    string    `json:"id"`
-	Title string    `json:"title,omitempty"`
-	State TaskState `json:"state"`
+	// ID is unique in its operation, such as the name of a machine; it is for people. What the task is, is Step on Machine.
+	ID string `json:"id"`
+	// Step is what is done, and Machine the name of the one that it is done on; empty where the task is of another sort.
+	Step    string    `json:"step,omitempty"`
+	Machine string    `json:"machine,omitempty"`
+	Title   string    `json:"title,omitempty"`
+	State   TaskState `json:"state"`
 	// Progress is free text for how far the task is in its state: "waiting for probes: etcd".
 	Progress string `json:"progress,omitempty"`
 	// Host is the name of the host that it is done on, when it is one.

@@ -374,7 +374,7 @@ func TestBegin(t *testing.T) {
 		first Operation
 		want  string
 	}{
-		{"running", made("op-a", "s", Running, 1), "operation op-a (change), asked for by user-1, has been running since 2026-01-02T12:00:02Z: wait for it with `drover operations wait op-a`, stop it with `drover operations abort op-a`, or put the new one behind it with --queue"},
+		{"running", made("op-a", "s", Running, 1), "operation op-a (change), asked for by user-1, has been running since 2026-01-02T12:00:02Z: wait for it with `drover operations wait op-a`, stop it with `drover operations abort op-a`, put the new one behind it with --queue, or in its place with --replace"},
 		{"queued", made("op-a", "s", Queued, 1), "operation op-a (change), asked for by user-1, has been queued since 2026-01-02T12:00:01Z: wait for it with `drover operations wait op-a`, stop it with `drover operations abort op-a`, or put the new one behind it with --queue"},
 		{"of nobody", Operation{ID: "op-a", Kind: "removal", Subject: "s", State: Stopping, Created: at(1)}, "operation op-a (removal) has been stopping since 2026-01-02T12:00:01Z: wait for it with `drover operations wait op-a`, stop it with `drover operations abort op-a`, or put the new one behind it with --queue"},
 	} {

@@ -32,14 +32,12 @@ func (e *QueueFullError) Error() string {
 type BusyError struct {
 	// First is the one that runs, or that is to run next.
 	First Operation
-	// Replaceable says that the new one may take its place. Whoever knows what kinds there are sets it.
-	Replaceable bool
 }
 
 // Error names the other operation, who asked for it and since when it is there, and what can be done.
 func (e *BusyError) Error() string {
 	instead := ", or put the new one behind it with --queue"
-	if e.Replaceable {
+	if e.First.Replaceable() {
 		instead = ", put the new one behind it with --queue, or in its place with --replace"
 	}
 	return fmt.Sprintf("%s: wait for it with `drover operations wait %s`, stop it with `drover operations abort %s`%s", e.First.describe(), e.First.ID, e.First.ID, instead)

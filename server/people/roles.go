@@ -158,8 +158,8 @@ func (p *People) binding(by auth.Identity, b roles.Binding) (roles.Binding, []st
 	if err := checkText("name", b.Name); err != nil {
 		return b, nil, err
 	}
-	context, field, within, prefix := b.Context(), "roleTemplateId", "", ""
-	switch context {
+	scope, field, within, prefix := b.Context(), "roleTemplateId", "", ""
+	switch scope {
 	case roles.Global:
 		field, prefix = "globalRoleId", "grb-"
 	case roles.Cluster:
@@ -171,13 +171,13 @@ func (p *People) binding(by auth.Identity, b roles.Binding) (roles.Binding, []st
 	if err != nil {
 		return b, nil, err
 	}
-	kind := roles.KindOf(context)
+	kind := roles.KindOf(scope)
 	role, ok := p.State.Role(kind, b.Role)
 	switch {
 	case !ok:
 		return b, nil, refuse(Unknown, field, "there is no role %.80q", b.Role)
-	case role.Context != context:
-		return b, nil, refuse(Unfit, field, "role %s is of a %s and cannot be given in a %s", b.Role, role.Context, context)
+	case role.Context != scope:
+		return b, nil, refuse(Unfit, field, "role %s is of a %s and cannot be given in a %s", b.Role, role.Context, scope)
 	case role.Locked:
 		return b, nil, refuse(Locked, field, "role %s is locked: it is given to nobody any more", b.Role)
 	}

@@ -3,15 +3,16 @@ package planner
 import (
 	"testing"
 
+	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 )
 
 // bring is a token of another server that a person adds.
 func (w *world) bring(token string) {
 	w.Helper()
-	next, known, err := ops.Bringing(*w.s.Secrets, token)
+	next, known, err := w.s.Secrets.Bringing(token)
 	if err != nil || known {
 		w.Fatal(known, err)
 	}
@@ -22,7 +23,7 @@ func (w *world) bring(token string) {
 func (w *world) restartsAll() {
 	w.Helper()
 	w.errands = map[string]int{}
-	w.ask(ops.KindCertificates, ops.Request{})
+	w.ask(operations.KindRotateCertificates, steps.Request{})
 	w.settle()
 	w.ended(operations.Succeeded)
 	w.s.Operation = nil
@@ -31,12 +32,12 @@ func (w *world) restartsAll() {
 }
 
 // restoresBrought restores a snapshot that was taken with a token and an agent token of another server.
-func (w *world) restoresBrought(token, target string, r ops.Request) {
+func (w *world) restoresBrought(token, target string, r steps.Request) {
 	w.Helper()
 	w.errands = map[string]int{}
-	w.outage, w.taken, w.then = true, ops.TokenHash(token), "old-agent-token"
+	w.outage, w.taken, w.then = true, installers.HashServerToken(token), "old-agent-token"
 	r.Target = target
-	w.ask(ops.KindRestore, r)
+	w.ask(operations.KindRestore, r)
 	w.settle()
 	w.ended(operations.Succeeded)
 	w.s.Operation, w.outage = nil, false
@@ -52,12 +53,12 @@ func (w *world) restoresBrought(token, target string, r ops.Request) {
 func TestARebuiltServerRestores(t *testing.T) {
 	for name, c := range map[string]struct {
 		roles []records.Roles
-		ask   ops.Request
+		ask   steps.Request
 	}{
-		"one host":           {[]records.Roles{allInOne}, ops.Request{Snapshot: "/root/snapshot"}},
-		"several hosts":      {[]records.Roles{allInOne, etcdControl, etcdControl, workerOnly, workerOnly}, ops.Request{Snapshot: "/root/snapshot"}},
-		"etcd on its own":    {[]records.Roles{etcdOnly, etcdOnly, controlPlane, workerOnly}, ops.Request{Snapshot: "/root/snapshot"}},
-		"the hash was known": {[]records.Roles{allInOne, workerOnly}, ops.Request{Snapshot: "/root/snapshot", TokenHash: ops.TokenHash("old-token")}},
+		"one host":           {[]records.Roles{allInOne}, steps.Request{Snapshot: "/root/snapshot"}},
+		"several hosts":      {[]records.Roles{allInOne, etcdControl, etcdControl, workerOnly, workerOnly}, steps.Request{Snapshot: "/root/snapshot"}},
+		"etcd on its own":    {[]records.Roles{etcdOnly, etcdOnly, controlPlane, workerOnly}, steps.Request{Snapshot: "/root/snapshot"}},
+		"the hash was known": {[]records.Roles{allInOne, workerOnly}, steps.Request{Snapshot: "/root/snapshot", TokenHash: installers.HashServerToken("old-token")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range orders(2) {
@@ -77,8 +78,8 @@ func TestARebuiltServerRestores(t *testing.T) {
 				w.restartsAll()
 				w.restoresBrought("old-token", "m0", c.ask)
 				w.restartsAll()
-				w.errands, w.outage, w.taken, w.then = map[string]int{}, true, ops.TokenHash("server-token"), "agent-token"
-				w.ask(ops.KindRestore, ops.Request{Snapshot: "/root/its-own", Target: "m0"})
+				w.errands, w.outage, w.taken, w.then = map[string]int{}, true, installers.HashServerToken("server-token"), "agent-token"
+				w.ask(operations.KindRestore, steps.Request{Snapshot: "/root/its-own", Target: "m0"})
 				w.settle()
 				w.ended(operations.Succeeded)
 				if w.s.Secrets.ServerToken != "server-token" || w.count("seal") != 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/installers/errand"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations/steps"
 )
 
 // names says that the errand of a machine has an argument.
@@ -76,7 +76,7 @@ func TestNewCAs(t *testing.T) {
 		t.Run(fmt.Sprintf("%d failures", trouble), func(t *testing.T) {
 			eachWorld(t, minimal, func(w *world) {
 				w.faulty, w.late = trouble, trouble
-				w.ask(ops.KindCA, ops.Request{})
+				w.ask(operations.KindRotateCA, steps.Request{})
 				w.settle()
 				w.ended(operations.Succeeded)
 				for _, verb := range []string{"guard", "newcas", "takecas", "tidy"} {
@@ -98,7 +98,7 @@ func TestServersThatGoDownWithNewCAs(t *testing.T) {
 				w := newWorld(t, seed, minimal, allInOne, etcdControl, etcdControl, controlPlane, workerOnly)
 				w.limit = 100
 				w.settle()
-				w.ask(ops.KindCA, ops.Request{})
+				w.ask(operations.KindRotateCA, steps.Request{})
 				for w.count("takecas") == 0 {
 					w.happens(1)
 				}
@@ -119,16 +119,16 @@ func TestServersThatGoDownWithNewCAs(t *testing.T) {
 func TestNewCAsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(*world)
-		ask     ops.Request
+		ask     steps.Request
 		want    string
 	}{
-		"a host is away":    {func(w *world) { w.machine("m1").Agent = observed.Presence{} }, ops.Request{}, "m1 (node-m1, 10.0.0.1) is a server, and its agent has not connected; it would stay with the CAs of now. Bring it back, or remove it by drover machines rm m1"},
-		"one does not work": {func(w *world) { w.hosts["m1"].ill = true }, ops.Request{NoSnapshot: true}, "m1 (node-m1, 10.0.0.1) is a server, and does not work: "},
+		"a host is away":    {func(w *world) { w.machine("m1").Agent = observed.Presence{} }, steps.Request{}, "m1 (node-m1, 10.0.0.1) is a server, and its agent has not connected; it would stay with the CAs of now. Bring it back, or remove it by drover machines rm m1"},
+		"one does not work": {func(w *world) { w.hosts["m1"].ill = true }, steps.Request{NoSnapshot: true}, "m1 (node-m1, 10.0.0.1) is a server, and does not work: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := grown(t, minimal, allInOne, etcdControl, etcdControl, workerOnly)
 			c.prepare(w)
-			w.ask(ops.KindCA, c.ask)
+			w.ask(operations.KindRotateCA, c.ask)
 			w.settle()
 			if o := w.s.Operation; o.State != operations.Failed || !strings.HasPrefix(o.Reason, c.want) || len(w.errands) > 0 {
 				w.fail("the operation is %s: %s", o.State, o.Reason)
@@ -144,7 +144,7 @@ func TestARotationOfCAsThatFailsGoesOn(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, asked for anew: %v", failing, anew), func(t *testing.T) {
 				w := grown(t, minimal, allInOne, etcdControl, etcdControl, workerOnly)
 				w.failing = failing
-				w.ask(ops.KindCA, ops.Request{})
+				w.ask(operations.KindRotateCA, steps.Request{})
 				w.settle()
 				w.ended(operations.Failed)
 				w.failing = ""
@@ -154,7 +154,7 @@ func TestARotationOfCAsThatFailsGoesOn(t *testing.T) {
 				made := w.made
 				if anew {
 					w.errands = map[string]int{}
-					w.ask(ops.KindCA, ops.Request{NoSnapshot: true})
+					w.ask(operations.KindRotateCA, steps.Request{NoSnapshot: true})
 					w.s.Operation.ID = "op-zyxwvuts"
 				} else {
 					retried, err := w.s.Operation.RetryBy("user-1", nil, w.s.Now)
@@ -181,7 +181,7 @@ func TestAnAbortedRotationOfCAs(t *testing.T) {
 	for _, after := range []string{"guard", "newcas", "takecas"} {
 		t.Run(after, func(t *testing.T) {
 			w := grown(t, minimal, allInOne, etcdControl, etcdControl)
-			w.ask(ops.KindCA, ops.Request{})
+			w.ask(operations.KindRotateCA, steps.Request{})
 			for w.count(after) == 0 {
 				w.happens(1)
 			}
@@ -203,7 +203,7 @@ func TestAWorkerThatIsAway(t *testing.T) {
 	w := grown(t, minimal, allInOne, workerOnly, workerOnly)
 	w.machine("m1").Agent = observedGone()
 	w.hosts["m1"].dead = true
-	w.ask(ops.KindCA, ops.Request{})
+	w.ask(operations.KindRotateCA, steps.Request{})
 	w.settle()
 	w.ended(operations.Succeeded)
 	if w.hosts["m2"].ca != w.issued || w.count("renew") != 1 {

@@ -39,7 +39,7 @@ func TestCertificatesThatEnd(t *testing.T) {
 			if got.Warning.Code != c.code || got.Warning.NextStep != c.next || !strings.HasPrefix(got.Message, c.message) {
 				w.fail("the warning is %+v, the cluster says %q", got.Warning, got.Message)
 			}
-			if c.message == "" && got.State != ClusterActive {
+			if c.message == "" && got.State != records.ClusterActive {
 				w.fail("the cluster is %s", got.State)
 			}
 			if c.code == "" && w.again != c.left-60*day {

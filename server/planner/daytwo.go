@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/offsite"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/planner/render"
 	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
@@ -22,7 +22,7 @@ import (
 // daytwo says that such an operation is under way. Nothing else begins on the cluster's machines then.
 func (s Snapshot) daytwo() bool {
 	o := s.Operation
-	return o != nil && ops.Is(o.Kind) && o.State != operations.Queued && !o.State.Ended() && s.Cluster.Deleting.IsZero()
+	return o != nil && o.Kind.Stepped() && o.State != operations.Queued && !o.State.Ended() && s.Cluster.Deleting.IsZero()
 }
 
 // target is the machine that begins the cluster anew by a restore; nil without one.
@@ -30,7 +30,7 @@ func (r *round) target() *member {
 	if !r.daytwo() {
 		return nil
 	}
-	name := ops.Target(*r.Operation)
+	name := steps.Target(*r.Operation)
 	i := slices.IndexFunc(r.staying, func(m *member) bool { return m.Name == name && m.Roles.Etcd })
 	if i < 0 {
 		return nil
@@ -39,14 +39,14 @@ func (r *round) target() *member {
 }
 
 // restoring says that a restore is under way.
-func (r *round) restoring() bool { return r.daytwo() && r.Operation.Kind == ops.KindRestore }
+func (r *round) restoring() bool { return r.daytwo() && r.Operation.Kind == operations.KindRestore }
 
 // halfRestored is the gate of a cluster whose restore did not come to its end: its servers may have no etcd, and would
 // begin an empty one.
 func (r *round) halfRestored() hold {
 	c := r.Cluster
 	return hold{
-		code: verdict.RestoreFailed, failed: true, state: ClusterError, next: "drover operations show " + c.Status.Restoring + " has the reason; drover operations retry " + c.Status.Restoring + " goes on, and drover snapshots restore begins anew",
+		code: verdict.RestoreFailed, failed: true, state: records.ClusterError, next: "drover operations show " + c.Status.Restoring + " has the reason; drover operations retry " + c.Status.Restoring + " goes on, and drover snapshots restore begins anew",
 		message: fmt.Sprintf("the restore of cluster %s by operation %s has not come to its end, and its servers do not start before one has", c.Name, c.Status.Restoring),
 	}
 }
@@ -54,7 +54,7 @@ func (r *round) halfRestored() hold {
 // operate takes the next step of the operation, and says of all else that waits for its end.
 func (r *round) operate() {
 	for _, m := range r.staying {
-		mine := m.report.errand != "" || m.hasPlan() && (r.restoring() || r.Operation.Kind == ops.KindToken && m.isServer())
+		mine := m.report.errand != "" || m.hasPlan() && (r.restoring() || r.Operation.Kind == operations.KindRotateToken && m.isServer())
 		switch {
 		case m.change == nothing && m.failure != nil && !mine:
 			m.retry = nextRetry(m.Machine)
@@ -62,9 +62,9 @@ func (r *round) operate() {
 			r.wait(m, verdict.WaitOperation, "operation "+r.Operation.ID+" to end", "drover operations wait "+r.Operation.ID, "a change of %s waits for operation %s (%s)", describeHost(m.Machine), r.Operation.ID, r.Operation.Kind)
 		}
 	}
-	out := ops.Decide(r.opsInput())
+	out := steps.Decide(r.opsInput())
 	r.note(out.Operation)
-	if asked, err := ops.ReadRequest(*r.Operation); err == nil && out.Respec {
+	if asked, err := steps.ReadRequest(*r.Operation); err == nil && out.Respec {
 		r.respec = asked.Spec
 	}
 	for _, e := range out.Errands {
@@ -78,7 +78,7 @@ func (r *round) operate() {
 		}
 	}
 	if out.Token != "" && r.Secrets != nil {
-		if next, known := ops.InForce(*r.Secrets, out.Token); known {
+		if next, known := r.Secrets.InForce(out.Token); known {
 			r.secrets = &next
 		}
 	}
@@ -106,12 +106,12 @@ func (r *round) lost() bool {
 }
 
 // opsInput tells of the cluster and its machines.
-func (r *round) opsInput() ops.Input {
-	in := ops.Input{Now: r.Now, Operation: *r.Operation, Install: r.bareInstall, Fetch: r.source, Spec: true, Answers: r.API.Reachable}
+func (r *round) opsInput() steps.Input {
+	in := steps.Input{Now: r.Now, Operation: *r.Operation, Install: r.bareInstall, Fetch: r.source, Spec: true, Answers: r.API.Reachable}
 	if r.Secrets != nil {
 		in.Secrets = *r.Secrets
 	}
-	if asked, err := ops.ReadRequest(*r.Operation); err == nil && asked.Spec != nil {
+	if asked, err := steps.ReadRequest(*r.Operation); err == nil && asked.Spec != nil {
 		in.Spec = clusterspec.Equal(r.Cluster.Spec, *asked.Spec)
 	}
 	for _, t := range r.tiers() {
@@ -123,8 +123,8 @@ func (r *round) opsInput() ops.Input {
 	return in
 }
 
-func (r *round) opsMachine(m *member) ops.Machine {
-	one := ops.Machine{
+func (r *round) opsMachine(m *member) steps.Machine {
+	one := steps.Machine{
 		Name: m.Name, Title: describeHost(m.Machine), NodeName: m.NodeName, UID: m.UID, Roles: m.Roles,
 		Plan: m.hasPlan(), Connected: m.Agent.Connected, Member: m.next.member, Errand: m.report.errand, Applied: m.report.inSync, Failed: m.report.failed,
 		Current: m.hasPlan() && m.change == nothing, Wanted: m.hasPlan() && m.change == nothing && m.report.errand == "", Works: r.works(m), Cause: m.Cause, NextStep: m.NextStep,
@@ -172,13 +172,13 @@ func (r *round) source(object string, size int64) (errand.Source, error) {
 }
 
 // entrust has a machine get an errand.
-func (r *round) entrust(m *member, e ops.Errand) {
+func (r *round) entrust(m *member, e steps.Errand) {
 	given, _ := deliveredPlan(m.data())
 	delivered := given
 	server := r.serverOf(m)
-	moved := e.Base == ops.Joined && server != "" && server != m.next.joinedTo
-	if moved || e.Base == ops.Wanted || e.Base == ops.Whole {
-		if moved || e.Anew || e.Base == ops.Whole {
+	moved := e.Base == steps.Joined && server != "" && server != m.next.joinedTo
+	if moved || e.Base == steps.Wanted || e.Base == steps.Whole {
+		if moved || e.Anew || e.Base == steps.Whole {
 			m.server = server
 		}
 		wanted, err := r.render(m)
@@ -188,9 +188,9 @@ func (r *round) entrust(m *member, e ops.Errand) {
 		given = removing(delivered, wanted, false)
 	}
 	switch e.Base {
-	case ops.Delivered, ops.Joined:
+	case steps.Delivered, steps.Joined:
 		given.Instructions = append(errand.Without(given.Instructions), e.Instructions...)
-	case ops.Files, ops.Wanted:
+	case steps.Files, steps.Wanted:
 		given.Instructions, given.Probes, given.PeriodicInstructions = e.Instructions, nil, nil
 	}
 	bytes, err := given.Marshal()
@@ -200,12 +200,12 @@ func (r *round) entrust(m *member, e ops.Errand) {
 	joinedTo := m.next.joinedTo
 	m.bytes = bytes
 	r.deliver(m)
-	if e.Base == ops.Delivered || e.Base == ops.Files || e.Base == ops.Joined && !moved {
+	if e.Base == steps.Delivered || e.Base == steps.Files || e.Base == steps.Joined && !moved {
 		m.next.joinedTo = joinedTo
 	}
 	if e.Anew {
 		m.next.member = false
-		if e.Base == ops.Files {
+		if e.Base == steps.Files {
 			m.next.restarts++ // so that it starts with whatever plan comes after
 		}
 	}
@@ -233,6 +233,6 @@ func (r *round) keeps(m *member) bool {
 func (r *round) snapshotOf(m *member, f errand.File, spec clusterspec.Spec) records.Snapshot {
 	return records.Snapshot{
 		Cluster: r.key(), Machine: m.Name, Node: m.NodeName, File: f.File, Size: f.Size, SHA256: f.SHA256, Created: r.Now, By: r.Operation.ID,
-		TokenHash: ops.TokenHash(r.Secrets.ServerToken), Spec: spec,
+		TokenHash: r.Secrets.TokenHash(), Spec: spec,
 	}
 }

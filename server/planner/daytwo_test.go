@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/installers/errand"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -55,7 +56,7 @@ func (w *world) does(m *Machine, h *simulated, verb, id string) bool {
 			}
 		}
 		p, _ := deliveredPlan(m.data())
-		if w.taken != "" && ops.TokenHash(tokenOf(p)) != w.taken {
+		if w.taken != "" && installers.HashServerToken(tokenOf(p)) != w.taken {
 			w.fail("the snapshot is restored on %s with another token", m.Name)
 		}
 		w.sealed, w.agents, h.written = w.taken, w.then, false
@@ -84,7 +85,7 @@ func (w *world) fails(m *Machine) {
 }
 
 // ask begins an operation of package ops.
-func (w *world) ask(kind string, r ops.Request) {
+func (w *world) ask(kind operations.Kind, r steps.Request) {
 	w.Helper()
 	w.begin(kind)
 	text, err := json.Marshal(map[string]any{"ask": r})
@@ -132,7 +133,7 @@ func TestSnapshots(t *testing.T) {
 		t.Run(fmt.Sprintf("%d failures", faulty), func(t *testing.T) {
 			eachWorld(t, minimal, func(w *world) {
 				w.faulty = faulty
-				w.ask(ops.KindSnapshot, ops.Request{})
+				w.ask(operations.KindSnapshot, steps.Request{})
 				for range 120 {
 					w.happens(1)
 					busy := 0
@@ -173,7 +174,7 @@ func TestASnapshotThatFails(t *testing.T) {
 	w.limit = 100
 	w.settle()
 	w.failing = "save"
-	w.ask(ops.KindSnapshot, ops.Request{Machines: []string{"m0"}})
+	w.ask(operations.KindSnapshot, steps.Request{Machines: []string{"m0"}})
 	w.settle()
 	w.ended(operations.Failed)
 	if !strings.Contains(w.s.Operation.Reason, "no space left") || w.s.Operation.Tasks[0].Attempts != 3 {
@@ -184,16 +185,16 @@ func TestASnapshotThatFails(t *testing.T) {
 
 // TestRotations: each machine restarts once, in the order of their roles, with its quorum kept.
 func TestRotations(t *testing.T) {
-	for kind, verbs := range map[string][]string{ops.KindCertificates: {"rotate", "renew"}, ops.KindKeys: {"restart"}} {
-		t.Run(kind, func(t *testing.T) {
+	for kind, verbs := range map[operations.Kind][]string{operations.KindRotateCertificates: {"rotate", "renew"}, operations.KindRotateKeys: {"restart"}} {
+		t.Run(string(kind), func(t *testing.T) {
 			eachWorld(t, minimal, func(w *world) {
 				w.limit = 1
-				w.ask(kind, ops.Request{})
+				w.ask(kind, steps.Request{})
 				w.settle()
 				w.active()
 				w.ended(operations.Succeeded)
 				want := len(w.s.Machines)
-				if kind == ops.KindKeys {
+				if kind == operations.KindRotateKeys {
 					want = 0
 					for _, m := range w.s.Machines {
 						if m.isServer() {
@@ -223,7 +224,7 @@ func TestARotationWaitsForTheQuorum(t *testing.T) {
 	w.settle()
 	w.hosts["m2"].dead, w.machine("m2").Agent = true, observedGone()
 	w.settle()
-	w.ask(ops.KindCertificates, ops.Request{})
+	w.ask(operations.KindRotateCertificates, steps.Request{})
 	w.settle()
 	if o := w.s.Operation; o.State != operations.Running || o.Wait == nil || !strings.Contains(o.Wait.Cause, "m2") || w.count("rotate") != 0 {
 		w.fail("the operation is %+v", o)
@@ -256,7 +257,7 @@ func TestRestoreAfterTheLossOfMembers(t *testing.T) {
 		w.settle()
 		delete(w.hosts, "m0")
 		delete(w.hosts, "m1")
-		w.ask(ops.KindRestore, ops.Request{Snapshot: "on-demand-m2", Target: "m2"})
+		w.ask(operations.KindRestore, steps.Request{Snapshot: "on-demand-m2", Target: "m2"})
 		for w.count("check") == 0 {
 			w.happens(1)
 		}
@@ -280,7 +281,7 @@ func TestRestoreOfAWholeCluster(t *testing.T) {
 	eachWorld(t, minimal, func(w *world) {
 		w.outage, w.limit = true, 100
 		target := w.s.Machines[slices.IndexFunc(w.s.Machines, func(m Machine) bool { return m.Roles.Etcd })].Name
-		w.ask(ops.KindRestore, ops.Request{Snapshot: "/tmp/uploaded", Target: target})
+		w.ask(operations.KindRestore, steps.Request{Snapshot: "/tmp/uploaded", Target: target})
 		w.settle()
 		w.ended(operations.Succeeded)
 		w.active()
@@ -309,11 +310,11 @@ func TestRestoreOntoNewHosts(t *testing.T) {
 		w.add("m5", etcdControl)
 		w.add("m6", etcdControl)
 		w.settle()
-		if w.hosts["m5"].installed || w.s.Cluster.Status.State != ClusterError {
+		if w.hosts["m5"].installed || w.s.Cluster.Status.State != records.ClusterError {
 			w.fail("the cluster is %+v", w.s.Cluster.Status)
 		}
 		w.outage, w.limit = true, 100
-		w.ask(ops.KindRestore, ops.Request{Snapshot: "/root/snapshot", Target: "m5"})
+		w.ask(operations.KindRestore, steps.Request{Snapshot: "/root/snapshot", Target: "m5"})
 		for w.count("reconnect") == 0 {
 			w.happens(1)
 		}
@@ -334,7 +335,7 @@ func TestARestoreThatFails(t *testing.T) {
 	w.limit = 100
 	w.settle()
 	w.outage = true
-	w.ask(ops.KindRestore, ops.Request{Snapshot: "on-demand-m0", Target: "m0"})
+	w.ask(operations.KindRestore, steps.Request{Snapshot: "on-demand-m0", Target: "m0"})
 	w.failing = "restore"
 	w.settle()
 	w.failing = ""
@@ -358,19 +359,19 @@ func TestARestoreThatFails(t *testing.T) {
 func TestARestoreIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(*world)
-		ask     ops.Request
+		ask     steps.Request
 		want    string
 	}{
-		"a host is away":  {func(w *world) { w.machine("m1").Agent = observed.Presence{} }, ops.Request{Snapshot: "a", Target: "m0"}, "m1 (node-m1, 10.0.0.1) has to be stopped, and its agent has not connected; bring it back, or remove it by drover machines rm m1 --force"},
-		"no such machine": {func(*world) {}, ops.Request{Snapshot: "a", Target: "m9"}, "the cluster has no machine m9"},
-		"a worker":        {func(*world) {}, ops.Request{Snapshot: "a", Target: "m2"}, "m2 (node-m2, 10.0.0.2) has no etcd"},
+		"a host is away":  {func(w *world) { w.machine("m1").Agent = observed.Presence{} }, steps.Request{Snapshot: "a", Target: "m0"}, "m1 (node-m1, 10.0.0.1) has to be stopped, and its agent has not connected; bring it back, or remove it by drover machines rm m1 --force"},
+		"no such machine": {func(*world) {}, steps.Request{Snapshot: "a", Target: "m9"}, "the cluster has no machine m9"},
+		"a worker":        {func(*world) {}, steps.Request{Snapshot: "a", Target: "m2"}, "m2 (node-m2, 10.0.0.2) has no etcd"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 3, minimal, etcdControl, etcdControl, workerOnly)
 			w.limit = 100
 			w.settle()
 			c.prepare(w)
-			w.ask(ops.KindRestore, c.ask)
+			w.ask(operations.KindRestore, c.ask)
 			w.settle()
 			if o := w.s.Operation; o.State != operations.Failed || o.Reason != c.want || len(w.errands) > 0 || w.s.Cluster.Status.Restoring != "" {
 				w.fail("the operation is %s: %s", o.State, o.Reason)
@@ -388,7 +389,7 @@ func TestRestoreOfAnotherVersion(t *testing.T) {
 	w.spec(minimal)
 	w.settle()
 	w.outage = true
-	w.ask(ops.KindRestore, ops.Request{Snapshot: "on-demand-m0", Target: "m0", Spec: &was})
+	w.ask(operations.KindRestore, steps.Request{Snapshot: "on-demand-m0", Target: "m0", Spec: &was})
 	w.settle()
 	w.ended(operations.Succeeded)
 	w.s.Operation = nil

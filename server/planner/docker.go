@@ -74,16 +74,16 @@ func (m Machine) dockerCondition(now, leading time.Time) (records.Condition, tim
 // dockerCluster is what the cluster is by its hosts. "Connected" means for it that some host can be reached.
 func dockerCluster(c records.Cluster, total int, missing []string) clusterVerdict {
 	connected := total - len(missing)
-	v := clusterVerdict{state: ClusterActive, connected: connected > 0, message: fmt.Sprintf("connected hosts %d of %d", connected, total)}
+	v := clusterVerdict{state: records.ClusterActive, connected: connected > 0, message: fmt.Sprintf("connected hosts %d of %d", connected, total)}
 	if len(missing) > 0 {
 		v.message += "; not connected: " + some(missing)
 	}
 	switch {
 	case total == 0:
-		v.state = ClusterPending
+		v.state = records.ClusterPending
 		v.message = "no machine has joined; run on a host what `drover clusters join-command " + c.Name + " --docker --all-roles` prints"
 	case connected == 0:
-		v.state = ClusterUnavailable
+		v.state = records.ClusterUnavailable
 	}
 	return v
 }

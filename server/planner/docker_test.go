@@ -76,19 +76,20 @@ func TestDockerClusters(t *testing.T) {
 		many = append(many, host(name, false))
 	}
 	for _, tc := range []struct {
-		name           string
-		hosts          []Machine
-		state, message string
+		name    string
+		hosts   []Machine
+		state   records.ClusterState
+		message string
 	}{
-		{"none", []Machine{leaving}, ClusterPending, "no machine has joined; run on a host what `drover clusters join-command dockyard --docker --all-roles` prints"},
-		{"all", []Machine{host("a", true), host("b", true)}, ClusterActive, "connected hosts 2 of 2"},
-		{"some", []Machine{host("a", true), host("b", false), leaving}, ClusterActive, "connected hosts 1 of 2; not connected: b"},
-		{"nobody", many, ClusterUnavailable, "connected hosts 0 of 7; not connected: a, b, c, d, e and 2 more"},
+		{"none", []Machine{leaving}, records.ClusterPending, "no machine has joined; run on a host what `drover clusters join-command dockyard --docker --all-roles` prints"},
+		{"all", []Machine{host("a", true), host("b", true)}, records.ClusterActive, "connected hosts 2 of 2"},
+		{"some", []Machine{host("a", true), host("b", false), leaving}, records.ClusterActive, "connected hosts 1 of 2; not connected: b"},
+		{"nobody", many, records.ClusterUnavailable, "connected hosts 0 of 7; not connected: a, b, c, d, e and 2 more"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := dockyard(tc.hosts...)
 			got := Decide(s).Cluster.Status
-			if got == nil || got.State != tc.state || got.Message != tc.message || got.Ready || got.Connected != (tc.state == ClusterActive) {
+			if got == nil || got.State != tc.state || got.Message != tc.message || got.Ready || got.Connected != (tc.state == records.ClusterActive) {
 				t.Errorf("got %+v", got)
 			}
 			if left := Decide(commit(s, Decide(s))); !left.Empty() {

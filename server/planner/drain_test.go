@@ -16,7 +16,7 @@ func TestAnAbortEndsADrain(t *testing.T) {
 	w.limit = 1
 	w.spec(changed)
 	w.s.Cluster.Spec.RKEConfig.UpgradeStrategy = &clusterspec.UpgradeStrategy{WorkerDrainOptions: &clusterspec.DrainOptions{Enabled: true}}
-	w.begin(KindChange)
+	w.begin(operations.KindChange)
 	for range 200 {
 		if w.machine("m1").Status.Drain != nil {
 			break

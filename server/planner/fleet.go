@@ -15,11 +15,8 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// KindPlan is the kind of operations that give machines of a fleet a plan. Their tasks are the machines, by
-// name, in the order in which they were named.
-const KindPlan = "plan"
-
-// FleetSnapshot is everything that a decision on a fleet depends on. The values that it points to are never changed.
+// FleetSnapshot is everything that a decision on a fleet depends on. The tasks of an operation that gives a plan are the machines, by
+// name, in the order in which they were named. The values that it points to are never changed.
 type FleetSnapshot struct {
 	// Now and Leading are as in Snapshot.
 	Now, Leading time.Time
@@ -75,7 +72,7 @@ func (s FleetSnapshot) snapshot() Snapshot {
 func fleetRound(s FleetSnapshot) *round {
 	r := newRound(s.snapshot())
 	r.fleet = &fleet{}
-	if o := s.Operation; o != nil && o.Kind != KindRehearse && s.Given != nil && (o.State == operations.Running || o.State == operations.Stopping) {
+	if o := s.Operation; o != nil && o.Kind != operations.KindRehearse && s.Given != nil && (o.State == operations.Running || o.State == operations.Stopping) {
 		r.fleet.plan = &gift{bytes: s.Given.Plan, checksum: plans.Checksum(s.Given.Plan), limit: concurrency(s.Given.Concurrency, len(o.Tasks)), tasks: map[string]operations.Task{}}
 		for _, t := range o.Tasks {
 			r.fleet.plan.tasks[t.ID] = t

@@ -99,7 +99,7 @@ func (y *yard) commit(d Decision) {
 // give begins an operation that gives a plan to machines.
 func (y *yard) give(plan, concurrency string, names ...string) {
 	y.Helper()
-	o, err := operations.Begin(operations.Operation{ID: "op-abcdefgh", Kind: KindPlan, Subject: y.s.Fleet.Key(), Created: y.s.Now}, nil, false)
+	o, err := operations.Begin(operations.Operation{ID: "op-abcdefgh", Kind: operations.KindPlan, Subject: y.s.Fleet.Key(), Created: y.s.Now}, nil, false)
 	if err != nil {
 		y.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestFleetOneByOne(t *testing.T) {
 // again is the snapshot in which the plan is given to all machines once more.
 func (y *yard) again(plan string) FleetSnapshot {
 	s := y.s
-	o := operations.Operation{State: operations.Running, Kind: KindPlan}
+	o := operations.Operation{State: operations.Running, Kind: operations.KindPlan}
 	for _, m := range s.Machines {
 		o.Tasks = append(o.Tasks, operations.Task{ID: m.Name, State: operations.TaskPending})
 	}

@@ -14,7 +14,7 @@ type hold struct {
 	code    verdict.Code
 	message string
 	failed  bool
-	state   string
+	state   records.ClusterState
 	next    string
 }
 
@@ -27,7 +27,7 @@ const notYet = "waiting for at least one control plane, etcd, and worker node to
 func (r *round) gates() hold {
 	c := r.Cluster
 	broken := func(code verdict.Code, next, format string, args ...any) hold {
-		return hold{code: code, message: fmt.Sprintf(format, args...), failed: true, state: ClusterError, next: next}
+		return hold{code: code, message: fmt.Sprintf(format, args...), failed: true, state: records.ClusterError, next: next}
 	}
 	switch {
 	case !c.Deleting.IsZero():
@@ -76,26 +76,26 @@ func (r *round) roles() hold {
 	switch {
 	case r.cluster.initialized && !known:
 		return hold{
-			code: verdict.EtcdReplaced, failed: true, state: ClusterError, next: "restore a snapshot, or remove the cluster and create it anew",
+			code: verdict.EtcdReplaced, failed: true, state: records.ClusterError, next: "restore a snapshot, or remove the cluster and create it anew",
 			message: "rkecontrolplane was already initialized but no etcd machines exist that have plans, indicating the etcd plane has been entirely replaced. Restoration from etcd snapshot is required.",
 		}
 	case r.cluster.initialized && controlPlane:
 		return hold{}
 	case r.cluster.initialized:
 		return hold{
-			code: verdict.NoControlPlane, state: ClusterUnavailable, message: "waiting for control plane to be available",
+			code: verdict.NoControlPlane, state: records.ClusterUnavailable, message: "waiting for control plane to be available",
 			next: "run the command that `drover clusters join-command " + r.Cluster.Name + " --controlplane` prints on a host",
 		}
 	case etcd && controlPlane && worker:
 		return hold{}
 	}
-	return hold{code: verdict.MissingRoles, message: notYet, state: ClusterPending, next: "run the command that `drover clusters join-command " + r.Cluster.Name + missing(etcd, controlPlane, worker) + "` prints on a host"}
+	return hold{code: verdict.MissingRoles, message: notYet, state: records.ClusterPending, next: "run the command that `drover clusters join-command " + r.Cluster.Name + missing(etcd, controlPlane, worker) + "` prints on a host"}
 }
 
 // noMember is the gate of a cluster whose etcd has no member among the machines that stay: who has never joined it would
 // begin another one.
 func (r *round) noMember() hold {
-	h := hold{code: verdict.EtcdReplaced, failed: true, state: ClusterError, next: "restore a snapshot, or remove the cluster and create it anew"}
+	h := hold{code: verdict.EtcdReplaced, failed: true, state: records.ClusterError, next: "restore a snapshot, or remove the cluster and create it anew"}
 	var leaving, others []*member
 	for _, m := range r.members {
 		switch {

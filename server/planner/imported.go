@@ -29,7 +29,7 @@ func decideImported(s Snapshot) Decision {
 			return removal(s)
 		}
 		r := newRound(s)
-		r.cluster.state, r.cluster.message = ClusterRemoving, "what the server has put into the cluster is being removed by its agent"
+		r.cluster.state, r.cluster.message = records.ClusterRemoving, "what the server has put into the cluster is being removed by its agent"
 		d := r.decision()
 		d.Cluster.Remove = false // it has no machines that it could wait for
 		d.Cluster.Status = s.clusterStatus(r.cluster)
@@ -43,24 +43,24 @@ func decideImported(s Snapshot) Decision {
 	var again time.Duration
 	switch {
 	case agent == nil || !agent.Ready():
-		v.state, v.message = ClusterPending, "waits for its agent: "+apply
+		v.state, v.message = records.ClusterPending, "waits for its agent: "+apply
 	case s.API.Reachable:
-		v.state, v.ready, v.initialized = ClusterActive, true, true
+		v.state, v.ready, v.initialized = records.ClusterActive, true, true
 	case !s.Import.Tunnel.Connected:
 		again = s.Import.gone(s)
-		if again > 0 && s.Cluster.Status.State == ClusterActive {
-			v.state, v.ready, v.connected = ClusterActive, s.Cluster.Status.Ready, s.Cluster.Status.Connected
+		if again > 0 && s.Cluster.Status.State == records.ClusterActive {
+			v.state, v.ready, v.connected = records.ClusterActive, s.Cluster.Status.Ready, s.Cluster.Status.Connected
 			break
 		}
-		v.state, v.message = ClusterUnavailable, s.Import.absent()
+		v.state, v.message = records.ClusterUnavailable, s.Import.absent()
 		if !v.initialized {
-			v.state = ClusterPending
+			v.state = records.ClusterPending
 			v.message += "; or " + apply + " again"
 		}
 	default:
-		v.state, v.message = ClusterUnavailable, "its agent is connected, and the Kubernetes API does not answer through it: "+s.API.Cause
+		v.state, v.message = records.ClusterUnavailable, "its agent is connected, and the Kubernetes API does not answer through it: "+s.API.Cause
 		if !v.initialized {
-			v.state = ClusterPending
+			v.state = records.ClusterPending
 		}
 	}
 	if agent != nil && agent.Refused != "" {

@@ -16,24 +16,25 @@ func TestImportedCluster(t *testing.T) {
 	open, lost := observed.Tunnel{Connected: true, Since: now.Add(-time.Hour)}, observed.Tunnel{Since: now.Add(-time.Hour), Reason: "no answer"}
 	reached := observed.API{Reachable: true, Version: "v1.34.4+k3s1"}
 	for _, tc := range []struct {
-		name        string
-		agent       *records.ClusterAgent
-		tunnel      observed.Tunnel
-		api         observed.API
-		before      records.ClusterStatus
-		deleting    bool
-		state, text string
-		removed     bool
+		name     string
+		agent    *records.ClusterAgent
+		tunnel   observed.Tunnel
+		api      observed.API
+		before   records.ClusterStatus
+		deleting bool
+		state    records.ClusterState
+		text     string
+		removed  bool
 	}{
-		{name: "nobody has come", state: ClusterPending, text: "waits for its agent: apply in it what `drover clusters import office` prints"},
-		{name: "it is reached", agent: agent, tunnel: open, api: reached, state: ClusterActive},
-		{name: "its API does not answer yet", agent: agent, tunnel: open, api: observed.API{Cause: "unauthorized"}, state: ClusterPending, text: "does not answer through it: unauthorized"},
-		{name: "its API does not answer any more", agent: agent, tunnel: open, api: observed.API{Cause: "unauthorized"}, before: records.ClusterStatus{Initialized: true, State: ClusterActive}, state: ClusterUnavailable, text: "unauthorized"},
-		{name: "its agent is gone", agent: agent, tunnel: lost, before: records.ClusterStatus{Initialized: true, State: ClusterActive}, state: ClusterUnavailable, text: "its agent is not connected since 2026-05-01T11:00:00Z (no answer); in the cluster: kubectl"},
-		{name: "its agent is gone since a moment", agent: agent, tunnel: observed.Tunnel{Since: now.Add(-time.Second)}, before: records.ClusterStatus{Initialized: true, State: ClusterActive, Ready: true}, state: ClusterActive},
-		{name: "its agent came and went before it was reached", agent: agent, tunnel: lost, state: ClusterPending, text: "prints again"},
+		{name: "nobody has come", state: records.ClusterPending, text: "waits for its agent: apply in it what `drover clusters import office` prints"},
+		{name: "it is reached", agent: agent, tunnel: open, api: reached, state: records.ClusterActive},
+		{name: "its API does not answer yet", agent: agent, tunnel: open, api: observed.API{Cause: "unauthorized"}, state: records.ClusterPending, text: "does not answer through it: unauthorized"},
+		{name: "its API does not answer any more", agent: agent, tunnel: open, api: observed.API{Cause: "unauthorized"}, before: records.ClusterStatus{Initialized: true, State: records.ClusterActive}, state: records.ClusterUnavailable, text: "unauthorized"},
+		{name: "its agent is gone", agent: agent, tunnel: lost, before: records.ClusterStatus{Initialized: true, State: records.ClusterActive}, state: records.ClusterUnavailable, text: "its agent is not connected since 2026-05-01T11:00:00Z (no answer); in the cluster: kubectl"},
+		{name: "its agent is gone since a moment", agent: agent, tunnel: observed.Tunnel{Since: now.Add(-time.Second)}, before: records.ClusterStatus{Initialized: true, State: records.ClusterActive, Ready: true}, state: records.ClusterActive},
+		{name: "its agent came and went before it was reached", agent: agent, tunnel: lost, state: records.ClusterPending, text: "prints again"},
 		{name: "it leaves, and nobody ever came", deleting: true, removed: true},
-		{name: "it leaves, and its agent cleans up", agent: agent, tunnel: open, api: reached, deleting: true, state: ClusterRemoving, text: "being removed by its agent"},
+		{name: "it leaves, and its agent cleans up", agent: agent, tunnel: open, api: reached, deleting: true, state: records.ClusterRemoving, text: "being removed by its agent"},
 		{name: "it leaves, and is clean", agent: &records.ClusterAgent{CA: "ca", Cleaned: now}, tunnel: open, deleting: true, removed: true},
 		{name: "it leaves, and nobody is there to clean", agent: agent, tunnel: lost, deleting: true, removed: true},
 	} {

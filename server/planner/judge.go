@@ -13,8 +13,8 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/planner/causes"
-	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 )
@@ -83,7 +83,7 @@ func (r *round) found(m *member) (finding, string) {
 		waiting.NextStep = said.Next(m.Name)
 		return waiting, statusOf(report)
 	}
-	if absent, again := r.agentAbsent(m); ops.Stops(report.errand) && !absent {
+	if absent, again := r.agentAbsent(m); steps.Stops(report.errand) && !absent {
 		// What the API of the restored cluster says of the node is as old as the snapshot.
 		waiting.Code, waiting.WaitingFor, waiting.again = string(verdict.WaitOperation), "its turn to start again", again
 		waiting.Cause = fmt.Sprintf("%s is stopped on %s by a restore of a snapshot, and starts again when its turn has come; %s", r.unit(m.Machine), host, presence(m.Agent))

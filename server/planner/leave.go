@@ -41,7 +41,7 @@ func (r *round) leave() {
 // takesBack says that the removal of a machine is aborted before anything has begun for it: the machine stays as it is.
 func (s Snapshot) takesBack(m Machine) bool {
 	o := s.Operation
-	return o != nil && o.Kind == KindRemoval && o.State == operations.Stopping &&
+	return o != nil && o.Kind == operations.KindRemoval && o.State == operations.Stopping &&
 		s.Cluster.Deleting.IsZero() && !m.Leave.Force && !m.Status.Leaves && !m.Status.Cleared
 }
 
@@ -53,7 +53,7 @@ func leaving(code verdict.Code, waitingFor, next, format string, args ...any) re
 // when etcd bears it.
 func (r *round) cleared(m *member) bool {
 	host, force := describeHost(m.Machine), "if that is not to be waited for: drover machines rm "+m.Name+" --force"
-	if o := r.Operation; o != nil && o.Kind == KindRemoval && o.State == operations.Running && !m.next.leaves {
+	if o := r.Operation; o != nil && o.Kind == operations.KindRemoval && o.State == operations.Running && !m.next.leaves {
 		force += "; if it is to stay: drover operations abort " + o.ID
 	}
 	if m.Roles.Etcd && m.next.member {

@@ -78,7 +78,7 @@ func TestChangesGoFromTierToTier(t *testing.T) {
 					w.limit = 2
 				}
 				w.spec(to)
-				w.begin(KindChange)
+				w.begin(operations.KindChange)
 				w.settle()
 				w.active()
 				if o := w.s.Operation; o.State != operations.Succeeded || len(o.Tasks) != len(w.s.Machines) || o.Wait != nil {
@@ -442,7 +442,7 @@ func TestTwins(t *testing.T) {
 func TestAnAbortedChange(t *testing.T) {
 	eachWorld(t, minimal, func(w *world) {
 		w.spec(changed)
-		w.begin(KindChange)
+		w.begin(operations.KindChange)
 		w.happens(3)
 		stopped, err := w.s.Operation.AbortBy("user-1", w.s.Now)
 		if err != nil {
@@ -486,7 +486,7 @@ func TestAnAbortedChange(t *testing.T) {
 			w.fail("machines were changed after the abort")
 		}
 		w.spec(changed)
-		w.begin(KindChange)
+		w.begin(operations.KindChange)
 		w.settle()
 		w.active()
 		if w.s.Operation.State != operations.Succeeded {

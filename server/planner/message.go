@@ -15,7 +15,7 @@ func (r *round) message() {
 	c := &r.cluster
 	switch {
 	case !r.Cluster.Deleting.IsZero():
-		c.state, c.message = ClusterRemoving, r.removing()
+		c.state, c.message = records.ClusterRemoving, r.removing()
 		return
 	case r.shut.holds():
 		c.state, c.message, c.failed = r.shut.state, r.paused(r.shut.message), r.shut.failed
@@ -27,28 +27,28 @@ func (r *round) message() {
 	}
 	switch {
 	case busy != nil:
-		c.state = ClusterProvisioning
+		c.state = records.ClusterProvisioning
 		if c.initialized {
-			c.state = ClusterUpdating
+			c.state = records.ClusterUpdating
 		}
 		c.message, c.failed = r.tierMessage(busy)
 		c.ready = r.API.Reachable && len(lost) == 0 && onlyWaits(busy.members)
 	case r.gathers() && len(lost) == 0:
-		c.state, c.ready, c.connected = ClusterActive, r.Cluster.Status.Ready, r.Cluster.Status.Connected
+		c.state, c.ready, c.connected = records.ClusterActive, r.Cluster.Status.Ready, r.Cluster.Status.Connected
 	case !r.API.Reachable && len(lost) == 0:
-		c.state, c.message = ClusterUnavailable, "the server has no connection to the cluster: "+r.API.Cause
+		c.state, c.message = records.ClusterUnavailable, "the server has no connection to the cluster: "+r.API.Cause
 	case len(active) == 0 || !r.API.Reachable:
 		first := max(0, slices.IndexFunc(lost, func(m *member) bool { return m.Code == string(verdict.QuorumLost) }))
-		c.state, c.message = ClusterUnavailable, lost[first].Cause
+		c.state, c.message = records.ClusterUnavailable, lost[first].Cause
 		c.ready = r.API.Reachable && !slices.ContainsFunc(lost, func(m *member) bool { return m.Code != string(verdict.AgentLost) })
 	case len(lost) > 0:
-		c.state, c.ready, c.message = ClusterActive, true, fmt.Sprintf("non-ready %s machine(s) %s: %s", r.tiers()[r.tierOf(lost[0])].name, describeServers(lost), lost[0].Cause)
+		c.state, c.ready, c.message = records.ClusterActive, true, fmt.Sprintf("non-ready %s machine(s) %s: %s", r.tiers()[r.tierOf(lost[0])].name, describeServers(lost), lost[0].Cause)
 	default:
-		c.state, c.ready = ClusterActive, true
+		c.state, c.ready = records.ClusterActive, true
 	}
 	if c.message = r.paused(c.message); r.Cluster.Paused != nil {
 		if busy != nil && !r.underWay() {
-			c.state = ClusterPaused
+			c.state = records.ClusterPaused
 		}
 	}
 }
@@ -57,7 +57,7 @@ func (r *round) message() {
 // still come to it, one after the other.
 func (r *round) gathers() bool {
 	left := r.Leading.Add(gathering).Sub(r.Now)
-	if r.API.Reachable || r.Cluster.Status.State != ClusterActive || left <= 0 {
+	if r.API.Reachable || r.Cluster.Status.State != records.ClusterActive || left <= 0 {
 		return false
 	}
 	if r.again <= 0 || left < r.again {

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -41,7 +41,7 @@ func TestRestoreFromS3OntoNewHosts(t *testing.T) {
 		w.add("m6", etcdControl)
 		w.settle()
 		w.outage, w.limit = true, 100
-		w.ask(ops.KindRestore, ops.Request{Snapshot: "on-demand-m0-1", FromS3: true, Size: 5000032, Target: "m5"})
+		w.ask(operations.KindRestore, steps.Request{Snapshot: "on-demand-m0-1", FromS3: true, Size: 5000032, Target: "m5"})
 		var links []string
 		for w.s.Operation.State == operations.Running && len(w.log) < 2000 {
 			w.happens(1)
@@ -98,7 +98,7 @@ func TestARestoreFromS3ThatCannotBeFetched(t *testing.T) {
 			w.offsite()
 			w.settle()
 			c.breaks(w)
-			w.ask(ops.KindRestore, ops.Request{Snapshot: "one", FromS3: true, Size: 1, Target: "m0"})
+			w.ask(operations.KindRestore, steps.Request{Snapshot: "one", FromS3: true, Size: 1, Target: "m0"})
 			w.settle()
 			w.failing = ""
 			w.ended(operations.Failed)

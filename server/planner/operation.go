@@ -14,14 +14,10 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// Kinds of operations on clusters whose machines get plans.
+// What is done on a machine by operations that the planner carries out itself.
 const (
-	// KindUpgrade changes the Kubernetes version, KindChange something else that restarts machines.
-	KindUpgrade = "upgrade"
-	KindChange  = "change"
-	// KindRemoval removes a machine, KindUninstall a whole cluster.
-	KindRemoval   = "removal"
-	KindUninstall = "uninstall"
+	stepChange = "change"
+	stepRemove = "remove"
 )
 
 // maxTasks is up to how many machines an operation has a task each; beyond it each tier has one.
@@ -54,9 +50,9 @@ func (r *round) progress() {
 		return
 	}
 	switch next.Kind {
-	case KindUpgrade, KindChange:
+	case operations.KindUpgrade, operations.KindChange:
 		next = r.rollOut(next)
-	case KindRemoval, KindUninstall:
+	case operations.KindRemoval, operations.KindUninstall:
 		next = r.departure(next)
 	}
 	r.note(next)
@@ -106,7 +102,7 @@ func (r *round) plannedTasks(o operations.Operation) operations.Operation {
 		return r.tierTasks(o)
 	}
 	for _, m := range changing {
-		o = o.WithTask(operations.Task{ID: m.Name, Title: changeTitle(m), Host: m.NodeName}, r.Now)
+		o = o.WithTask(operations.Task{ID: m.Name, Step: stepChange, Machine: m.Name, Title: changeTitle(m), Host: m.NodeName}, r.Now)
 	}
 	return o
 }
@@ -275,7 +271,7 @@ func (r *round) departure(o operations.Operation) operations.Operation {
 		if _, known := o.Task(m.Name); !m.leaving || !known && len(r.members) > maxTasks {
 			continue
 		}
-		task := operations.Task{ID: m.Name, Title: "remove " + describeHost(m.Machine), Host: m.NodeName, State: operations.TaskRunning, Progress: "leaves the cluster"}
+		task := operations.Task{ID: m.Name, Step: stepRemove, Machine: m.Name, Title: "remove " + describeHost(m.Machine), Host: m.NodeName, State: operations.TaskRunning, Progress: "leaves the cluster"}
 		switch {
 		case m.remove:
 			task.State, task.Progress = operations.TaskSucceeded, ""

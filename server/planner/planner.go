@@ -26,6 +26,7 @@ import (
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/planner/render"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
@@ -98,6 +99,10 @@ func (m Machine) isServer() bool { return m.Roles.Etcd || m.Roles.ControlPlane }
 func Decide(s Snapshot) Decision {
 	s.Machines = slices.Clone(s.Machines)
 	slices.SortFunc(s.Machines, func(a, b Machine) int { return strings.Compare(a.Name, b.Name) })
+	if s.Operation != nil {
+		named := steps.Named(*s.Operation)
+		s.Operation = &named
+	}
 	switch {
 	case !s.Cluster.Deleting.IsZero() && !s.Cluster.Leave.Uninstall:
 		return removal(s)
@@ -135,21 +140,6 @@ func (s Snapshot) input(m Machine) render.Input {
 	}
 }
 
-// Cluster states as API clients compare them.
-const (
-	ClusterPending      = "pending"
-	ClusterProvisioning = "provisioning"
-	ClusterUpdating     = "updating"
-	ClusterActive       = "active"
-	ClusterUnavailable  = "unavailable"
-	ClusterError        = "error"
-	ClusterPaused       = "paused"
-	ClusterRemoving     = "removing"
-	// A cluster that the server does not touch: it was exported, or imported and not yet taken up.
-	ClusterExported = "exported"
-	ClusterImported = "imported"
-)
-
 // finding is what was found of a machine; the next status is made of it.
 type finding struct {
 	records.Condition
@@ -164,7 +154,7 @@ type finding struct {
 // clusterVerdict is what was found of a cluster; the next status is made of it.
 type clusterVerdict struct {
 	warning     records.Warning
-	state       string
+	state       records.ClusterState
 	message     string
 	failed      bool
 	initialized bool

@@ -354,109 +354,109 @@ func TestStates(t *testing.T) {
 		state      records.MachineState
 		cause      string
 		waitingFor string
-		cluster    string
+		cluster    records.ClusterState
 		message    string
 		deliver    bool
 	}{
 		{
 			name: "registered", state: records.ApplyingPlan, deliver: true,
 			cause: "the plan is being delivered to custom-0a1b2c3d4e5f", waitingFor: "the agent on custom-0a1b2c3d4e5f to take its plan",
-			cluster: ClusterProvisioning, message: "configuring bootstrap node(s) custom-0a1b2c3d4e5f: waiting for agent to check in and apply initial plan",
+			cluster: records.ClusterProvisioning, message: "configuring bootstrap node(s) custom-0a1b2c3d4e5f: waiting for agent to check in and apply initial plan",
 		},
 		{
 			name: "agent never came", stages: []stage{delivered(plans.StatePending)}, state: records.ApplyingPlan,
 			cause: "has not taken plan", waitingFor: "the agent on custom-0a1b2c3d4e5f to take its plan",
-			cluster: ClusterProvisioning, message: "waiting for agent to check in and apply initial plan",
+			cluster: records.ClusterProvisioning, message: "waiting for agent to check in and apply initial plan",
 		},
 		{
 			name: "agent at work", stages: []stage{delivered(plans.StateInProgress), connected}, state: records.ApplyingPlan,
 			cause: "its agent is connected", waitingFor: "files and instructions of plan",
-			cluster: ClusterProvisioning, message: "waiting for agent to check in and apply initial plan",
+			cluster: records.ClusterProvisioning, message: "waiting for agent to check in and apply initial plan",
 		},
 		{
 			name: "instruction failed", stages: []stage{delivered(plans.StateFailed), outcome(func(o *plans.Outcome) {
 				o.FailedOutput = map[string][]byte{"install": []byte("step one\nno space left on device\n"), plans.FailureOutput: []byte("instruction install: exit code 1")}
 			})}, state: records.Failed,
 			cause: "failed on custom-0a1b2c3d4e5f: exit code 1: no space left on device", waitingFor: "the next try, or a changed cluster",
-			cluster: ClusterProvisioning, message: "failing bootstrap machine(s) custom-0a1b2c3d4e5f: instruction",
+			cluster: records.ClusterProvisioning, message: "failing bootstrap machine(s) custom-0a1b2c3d4e5f: instruction",
 		},
 		{
 			name: "plan refused", stages: []stage{delivered(plans.StateFailed), outcome(func(o *plans.Outcome) {
 				o.FailedOutput = map[string][]byte{plans.FailureOutput: []byte("write /etc/x: read-only file system")}
 			})}, state: records.Failed,
-			cause: "write /etc/x: read-only file system", waitingFor: "the next try", cluster: ClusterProvisioning, message: "failing bootstrap",
+			cause: "write /etc/x: read-only file system", waitingFor: "the next try", cluster: records.ClusterProvisioning, message: "failing bootstrap",
 		},
 		{
 			name: "failed without a word", stages: []stage{delivered(plans.StateFailed)}, state: records.Failed,
-			cause: "error applying plan -- check rancher-system-agent.service and k3s.service logs on node for more information", cluster: ClusterProvisioning, message: "failing bootstrap",
+			cause: "error applying plan -- check rancher-system-agent.service and k3s.service logs on node for more information", cluster: records.ClusterProvisioning, message: "failing bootstrap",
 		},
 		{
 			name: "probes never asked", stages: []stage{delivered(plans.StateSucceeded)}, state: records.WaitingForProbes,
 			cause:      "not healthy on custom-0a1b2c3d4e5f: kube-apiserver, kube-controller-manager, kube-scheduler, kubelet",
 			waitingFor: "probes kube-apiserver, kube-controller-manager, kube-scheduler, kubelet",
-			cluster:    ClusterProvisioning, message: "waiting for probes: kube-apiserver, kube-controller-manager, kube-scheduler, kubelet",
+			cluster:    records.ClusterProvisioning, message: "waiting for probes: kube-apiserver, kube-controller-manager, kube-scheduler, kubelet",
 		},
 		{
 			name: "one probe left", stages: []stage{delivered(plans.StateSucceeded), outcome(healthy), outcome(func(o *plans.Outcome) {
 				o.ProbeStatuses["kubelet"] = plans.ProbeStatus{FailureCount: 2}
-			})}, state: records.WaitingForProbes, waitingFor: "probes kubelet", cluster: ClusterProvisioning, message: "waiting for probes: kubelet",
+			})}, state: records.WaitingForProbes, waitingFor: "probes kubelet", cluster: records.ClusterProvisioning, message: "waiting for probes: kubelet",
 		},
 		{
 			name: "no tunnel", stages: []stage{delivered(plans.StateSucceeded), outcome(healthy)}, state: records.WaitingForNode,
 			cause: "the Kubernetes API of cluster harbour cannot be asked: no tunnel is open", waitingFor: "a connection to the Kubernetes API on custom-0a1b2c3d4e5f",
-			cluster: ClusterProvisioning, message: "waiting for cluster agent to connect",
+			cluster: records.ClusterProvisioning, message: "waiting for cluster agent to connect",
 		},
 		{
 			name: "an agent from before plan-state", stages: []stage{delivered(plans.StatePending), with1(func(s *Snapshot) {
 				d := s.Machines[0].data()
 				d[plans.KeyAppliedPlan] = d[plans.KeyPlan]
-			}), outcome(healthy)}, state: records.WaitingForNode, cause: "cannot be asked", cluster: ClusterProvisioning, message: "waiting for cluster agent to connect",
+			}), outcome(healthy)}, state: records.WaitingForNode, cause: "cannot be asked", cluster: records.ClusterProvisioning, message: "waiting for cluster agent to connect",
 		},
 		{
 			name: "no node", stages: []stage{delivered(plans.StateSucceeded), outcome(healthy), with1(func(s *Snapshot) {
 				s.API = observed.API{Reachable: true, Unlabelled: []string{"other"}}
-			})}, state: records.WaitingForNode, cause: "no node with label rke.cattle.io/machine=machine-uid; it has other without it", waitingFor: "to register", cluster: ClusterProvisioning, message: "waiting for node ref",
+			})}, state: records.WaitingForNode, cause: "no node with label rke.cattle.io/machine=machine-uid; it has other without it", waitingFor: "to register", cluster: records.ClusterProvisioning, message: "waiting for node ref",
 		},
 		{
 			name: "no provider id", stages: []stage{delivered(plans.StateSucceeded), outcome(healthy), node(records.NodeRef{Name: "pier-1", Ready: true})},
-			state: records.WaitingForNode, cause: "node pier-1 has no providerID", waitingFor: "spec.providerID of node pier-1", cluster: ClusterProvisioning, message: "waiting for node ref",
+			state: records.WaitingForNode, cause: "node pier-1 has no providerID", waitingFor: "spec.providerID of node pier-1", cluster: records.ClusterProvisioning, message: "waiting for node ref",
 		},
 		{
 			name: "node not ready", stages: []stage{delivered(plans.StateSucceeded), outcome(healthy), node(records.NodeRef{Name: "pier-1", ProviderID: "k3s://pier-1", NotReady: "KubeletNotReady: starting"})},
-			state: records.WaitingForNode, cause: "node pier-1 is not Ready: KubeletNotReady: starting", waitingFor: "condition Ready of node pier-1", cluster: ClusterProvisioning, message: "waiting for node ref",
+			state: records.WaitingForNode, cause: "node pier-1 is not Ready: KubeletNotReady: starting", waitingFor: "condition Ready of node pier-1", cluster: records.ClusterProvisioning, message: "waiting for node ref",
 		},
 		{
 			name: "old kubelet", stages: []stage{delivered(plans.StateSucceeded), outcome(healthy), node(records.NodeRef{Name: "pier-1", ProviderID: "k3s://pier-1", Ready: true, KubeletVersion: "v1.33.6+k3s1"})},
-			state: records.WaitingForNode, cause: "the kubelet of node pier-1 is v1.33.6+k3s1, not v1.34.4+k3s1", cluster: ClusterProvisioning, message: "waiting for kubelet to update",
+			state: records.WaitingForNode, cause: "the kubelet of node pier-1 is v1.33.6+k3s1, not v1.34.4+k3s1", cluster: records.ClusterProvisioning, message: "waiting for kubelet to update",
 		},
 		{
 			name: "active", stages: []stage{delivered(plans.StateSucceeded), outcome(healthy), node(readyNode)},
-			state: records.Active, cluster: ClusterActive,
+			state: records.Active, cluster: records.ClusterActive,
 		},
 		{
 			name: "active and out of sight", stages: []stage{delivered(plans.StateSucceeded), outcome(healthy), with1(func(s *Snapshot) {
 				n := readyNode
 				s.Machines[0].Status = records.MachineStatus{Condition: records.Condition{State: records.Active}, Node: &n}
 				s.Cluster.Status.Initialized = true
-			})}, state: records.Active, cause: "node pier-1 was ready when it was last seen", cluster: ClusterUnavailable, message: "no tunnel is open",
+			})}, state: records.Active, cause: "node pier-1 was ready when it was last seen", cluster: records.ClusterUnavailable, message: "no tunnel is open",
 		},
 		{
 			name: "spec changed after active", stages: []stage{delivered(plans.StateSucceeded), outcome(healthy), node(readyNode), with1(func(s *Snapshot) {
 				s.Cluster.Status.Initialized = true
 				s.Cluster.Spec.RKEConfig.ProvisionGeneration++
-			})}, state: records.ApplyingPlan, deliver: true, cause: "is being delivered", cluster: ClusterUpdating, message: "configuring bootstrap node(s)",
+			})}, state: records.ApplyingPlan, deliver: true, cause: "is being delivered", cluster: records.ClusterUpdating, message: "configuring bootstrap node(s)",
 		},
 		{
 			name: "unknown version", stages: []stage{with1(func(s *Snapshot) { s.Release = nil })}, state: records.Failed,
-			cause: "fleet-default/harbour: KDM release data is empty for v1.34.4+k3s1", cluster: ClusterError, message: "KDM release data is empty",
+			cause: "fleet-default/harbour: KDM release data is empty for v1.34.4+k3s1", cluster: records.ClusterError, message: "KDM release data is empty",
 		},
 		{
 			name: "tokens lost", stages: []stage{with1(func(s *Snapshot) { s.Secrets = nil })}, state: records.Failed,
-			cause: "the join tokens of cluster fleet-default/harbour are missing", cluster: ClusterError, message: "join tokens",
+			cause: "the join tokens of cluster fleet-default/harbour are missing", cluster: records.ClusterError, message: "join tokens",
 		},
 		{
 			name: "roles missing", stages: []stage{with1(func(s *Snapshot) { s.Machines[0].Roles = records.Roles{Worker: true} })}, state: records.WaitingForPlan,
-			cause: "custom-0a1b2c3d4e5f has the roles worker", waitingFor: "a plan for custom-0a1b2c3d4e5f", cluster: ClusterPending, message: notYet,
+			cause: "custom-0a1b2c3d4e5f has the roles worker", waitingFor: "a plan for custom-0a1b2c3d4e5f", cluster: records.ClusterPending, message: notYet,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -99,7 +99,7 @@ func (d Decision) Preview(s Snapshot) Preview {
 	if d.Cluster.Status != nil {
 		status = *d.Cluster.Status
 	}
-	p := Preview{State: status.State, Message: status.Message, Machines: []MachinePreview{}, Alone: len(s.Machines) - len(d.Steps)}
+	p := Preview{State: string(status.State), Message: status.Message, Machines: []MachinePreview{}, Alone: len(s.Machines) - len(d.Steps)}
 	for _, step := range d.Steps {
 		one := MachinePreview{ID: string(step.Machine), NodeName: step.NodeName, Tier: step.Tier, Remove: step.Leave, Changes: []string{}, Drain: step.Drain, Again: step.Again, Now: step.Now}
 		if len(step.To) > 0 {

@@ -14,11 +14,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// KindRehearse is the kind of operations that rehearse the restore of a snapshot. They have two tasks, TaskRehearse and
-// TaskCleanUp.
-const KindRehearse = "rehearse"
-
-// The tasks of a rehearsal.
+// The tasks of a rehearsal, an operation of the kind operations.KindRehearse.
 const (
 	TaskRehearse = "rehearse"
 	TaskCleanUp  = "clean up"
@@ -56,7 +52,7 @@ func ReadRehearsal(o operations.Operation) (Rehearsal, error) {
 // ends on the host, or the one that cleans up after it.
 func (r *round) rehearse(given *records.GivenPlan) {
 	o := r.Operation
-	if o == nil || o.Kind != KindRehearse || given == nil || (o.State != operations.Running && o.State != operations.Stopping) {
+	if o == nil || o.Kind != operations.KindRehearse || given == nil || (o.State != operations.Running && o.State != operations.Stopping) {
 		return
 	}
 	asked, err := ReadRehearsal(*o)

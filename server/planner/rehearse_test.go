@@ -27,7 +27,7 @@ func (y *yard) rehearses() {
 	if err != nil {
 		y.Fatal(err)
 	}
-	o, err := operations.Begin(operations.Operation{ID: "op-abcdefgh", Kind: KindRehearse, Subject: y.s.Fleet.Key(), Created: y.s.Now, Once: true, Params: params}, nil, false)
+	o, err := operations.Begin(operations.Operation{ID: "op-abcdefgh", Kind: operations.KindRehearse, Subject: y.s.Fleet.Key(), Created: y.s.Now, Once: true, Params: params}, nil, false)
 	if err != nil {
 		y.Fatal(err)
 	}

@@ -254,7 +254,7 @@ func TestNobodyBeginsASecondEtcd(t *testing.T) {
 					w.fail("%s is to begin a cluster of its own", m.Name)
 				}
 			}
-			if c := w.s.Cluster.Status; c.State != ClusterError || tc.cause != "" && c.Message != tc.cause {
+			if c := w.s.Cluster.Status; c.State != records.ClusterError || tc.cause != "" && c.Message != tc.cause {
 				w.fail("the cluster is %s: %s", c.State, c.Message)
 			}
 			if s := w.machine(w.s.Machines[len(w.s.Machines)-1].Name).Status; s.Code != "etcd-replaced" || !strings.Contains(s.NextStep, "restore a snapshot") {
@@ -297,7 +297,7 @@ func TestAnAbortedRemoval(t *testing.T) {
 		w.hosts["m2"].dead, w.machine("m2").Agent = true, observedGone()
 		w.pass(3, time.Minute)
 		w.leave("m1") // etcd needs it
-		w.begin(KindRemoval)
+		w.begin(operations.KindRemoval)
 	}
 	for name, tc := range map[string]struct {
 		asked func(*world)
@@ -306,10 +306,10 @@ func TestAnAbortedRemoval(t *testing.T) {
 	}{
 		"it waits":                     {lost, operations.Aborted, true},
 		"it waits, as the record says": {func(w *world) { lost(w); w.pass(2, time.Second) }, operations.Aborted, true},
-		"its node is being removed":    {func(w *world) { w.leave("m1"); w.begin(KindRemoval); w.pass(3, time.Second) }, operations.Succeeded, false},
+		"its node is being removed":    {func(w *world) { w.leave("m1"); w.begin(operations.KindRemoval); w.pass(3, time.Second) }, operations.Succeeded, false},
 		"its host is being cleaned": {func(w *world) {
 			w.leave("m1")
-			w.begin(KindRemoval)
+			w.begin(operations.KindRemoval)
 			w.until("m1", func(m *Machine) bool { return m.Status.Cleared })
 		}, operations.Succeeded, false},
 	} {

@@ -234,13 +234,13 @@ func (r *rke1Round) verdict() {
 		}
 	}
 	cause, _, failing := r.failing()
-	c.state = ClusterProvisioning
+	c.state = records.ClusterProvisioning
 	if c.initialized {
-		c.state = ClusterUpdating
+		c.state = records.ClusterUpdating
 	}
 	switch {
 	case !r.Cluster.Deleting.IsZero():
-		c.state, c.message, c.failed = ClusterRemoving, r.under(), failing
+		c.state, c.message, c.failed = records.ClusterRemoving, r.under(), failing
 		if failing {
 			c.message = cause
 		}
@@ -254,10 +254,10 @@ func (r *rke1Round) verdict() {
 		c.message, c.failed = cause, true
 	case !r.done && len(r.needs) > 0:
 		if !c.initialized {
-			c.state = ClusterPending
+			c.state = records.ClusterPending
 		}
 		c.message = "waiting: " + want.Sentence(r.needs)
-	case r.Operation != nil && r.Operation.Kind != want.KindSnapshot: // for which nothing restarts
+	case r.Operation != nil && r.Operation.Kind != operations.KindSnapshot: // for which nothing restarts
 		c.message = r.under()
 	case !r.done:
 		c.message = "an operation is about to begin"
@@ -265,16 +265,16 @@ func (r *rke1Round) verdict() {
 			c.message = "the operation was stopped; apply the cluster as it shall be"
 		}
 		if r.Cluster.Paused != nil {
-			c.state, c.message = ClusterPaused, "the cluster is paused"
+			c.state, c.message = records.ClusterPaused, "the cluster is paused"
 		}
 	case r.gathers() && len(joining) == 0 && len(lost) == 0:
-		c.state, c.ready, c.connected = ClusterActive, r.Cluster.Status.Ready, r.Cluster.Status.Connected
+		c.state, c.ready, c.connected = records.ClusterActive, r.Cluster.Status.Ready, r.Cluster.Status.Connected
 	case !r.API.Reachable && len(joining) == 0:
-		c.state, c.message = ClusterUnavailable, "the server has no connection to the cluster: "+r.API.Cause
+		c.state, c.message = records.ClusterUnavailable, "the server has no connection to the cluster: "+r.API.Cause
 	case len(joining) > 0:
 		c.message = "waiting for the nodes of " + some(joining)
 	default:
-		c.state, c.message = ClusterActive, ""
+		c.state, c.message = records.ClusterActive, ""
 		if len(lost) > 0 {
 			c.message = "not well: " + some(lost)
 		}
@@ -282,8 +282,8 @@ func (r *rke1Round) verdict() {
 }
 
 // exported is the state of a cluster that the server does not touch.
-func (r *rke1Round) exported() (state, message string) {
-	state = ClusterExported
+func (r *rke1Round) exported() (state records.ClusterState, message string) {
+	state = records.ClusterExported
 	message = r.Cluster.Exported.Since(r.Cluster.Name) + ", and the server does not touch it; `drover clusters resume " + r.Cluster.Name + "` takes it up"
 	if !r.Cluster.Exported.Imported {
 		return state, message
@@ -299,5 +299,5 @@ func (r *rke1Round) exported() (state, message string) {
 	if len(absent) > 0 {
 		message += "; no node agent has registered on " + some(absent)
 	}
-	return ClusterImported, message
+	return records.ClusterImported, message
 }

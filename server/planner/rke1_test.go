@@ -54,63 +54,63 @@ func TestRKE1Hosts(t *testing.T) {
 		change  func(*Snapshot)
 		state   records.MachineState
 		code    verdict.Code
-		cluster string
+		cluster records.ClusterState
 		message string
 		failed  bool
 	}{
-		{"well", func(*Snapshot) {}, records.Active, "", ClusterActive, "", false},
+		{"well", func(*Snapshot) {}, records.Active, "", records.ClusterActive, "", false},
 		{"waits for roles", func(s *Snapshot) {
 			s.RKE1.Record, s.API = nil, observed.API{}
 			m := *s.Machines[0].Machine
 			m.Roles = records.Roles{Worker: true}
 			s.Machines[0].Machine = &m
-		}, records.WaitingForPlan, verdict.MissingRoles, ClusterPending, "no host with the role etcd has registered", false},
-		{"the engine works", under, records.ApplyingPlan, verdict.RKE1Running, ClusterProvisioning, "etcd: [etcd] Running", false},
+		}, records.WaitingForPlan, verdict.MissingRoles, records.ClusterPending, "no host with the role etcd has registered", false},
+		{"the engine works", under, records.ApplyingPlan, verdict.RKE1Running, records.ClusterProvisioning, "etcd: [etcd] Running", false},
 		{"the engine failed", func(s *Snapshot) {
 			under(s)
 			s.Operation.Wait = &operations.Wait{Cause: "port 6443 of host 10.0.0.1 is taken", NextStep: "soon"}
-		}, records.Failed, verdict.RKE1Failed, ClusterProvisioning, "port 6443", true},
+		}, records.Failed, verdict.RKE1Failed, records.ClusterProvisioning, "port 6443", true},
 		{"exported", func(s *Snapshot) {
 			s.Cluster.Exported, s.API = &records.Exported{At: s.Now}, observed.API{}
-		}, records.WaitingForPlan, verdict.Exported, ClusterExported, "cluster yard was exported at 2026-11-22T12:00:00Z, and the server does not touch it; `drover clusters resume yard`", false},
+		}, records.WaitingForPlan, verdict.Exported, records.ClusterExported, "cluster yard was exported at 2026-11-22T12:00:00Z, and the server does not touch it; `drover clusters resume yard`", false},
 		{"exported, and its node is Ready", func(s *Snapshot) {
 			s.Cluster.Exported, s.RKE1.Record.Done = &records.Exported{At: s.Now}, ""
-		}, records.Active, "", ClusterExported, "drover clusters resume yard", false},
+		}, records.Active, "", records.ClusterExported, "drover clusters resume yard", false},
 		{"imported, and a host has no agent", func(s *Snapshot) {
 			s.Cluster.Exported, s.RKE1.Record.Hosts = &records.Exported{At: s.Now, Imported: true}, []string{"10.0.0.1", "10.0.0.7"}
-		}, records.Active, "", ClusterImported, "; no node agent has registered on 10.0.0.7", false},
+		}, records.Active, "", records.ClusterImported, "; no node agent has registered on 10.0.0.7", false},
 		{"a wrong document", func(s *Snapshot) {
 			bad := clusterspec.RancherKubernetesEngineConfig(`{"network":{"plugin":"rope"}}`)
 			s.RKE1.Record, s.API = nil, observed.API{}
 			s.Cluster.Spec.RancherKubernetesEngineConfig = &bad
-		}, records.WaitingForPlan, verdict.BadSpec, ClusterProvisioning, "rope", true},
+		}, records.WaitingForPlan, verdict.BadSpec, records.ClusterProvisioning, "rope", true},
 		{"stopped", func(s *Snapshot) {
 			s.RKE1.Record.Done, s.RKE1.Record.Halted, s.API = "", s.RKE1.Record.Done, observed.API{}
-		}, records.WaitingForPlan, verdict.Halted, ClusterProvisioning, "was stopped", false},
-		{"the node has not registered", func(s *Snapshot) { s.API.Nodes = nil }, records.WaitingForNode, verdict.NoNode, ClusterUpdating, "waiting for the nodes of a", false},
+		}, records.WaitingForPlan, verdict.Halted, records.ClusterProvisioning, "was stopped", false},
+		{"the node has not registered", func(s *Snapshot) { s.API.Nodes = nil }, records.WaitingForNode, verdict.NoNode, records.ClusterUpdating, "waiting for the nodes of a", false},
 		{"the node is not ready", func(s *Snapshot) {
 			s.API.Nodes = map[string]records.NodeRef{"u": {Name: "a", NotReady: "KubeletNotReady: no network"}}
 			m := *s.Machines[0].Machine
 			m.Status.State, m.Status.Node = records.Active, &records.NodeRef{Name: "a"}
 			s.Machines[0].Machine = &m
-		}, records.Unavailable, verdict.NodeNotReady, ClusterActive, "not well: a", false},
+		}, records.Unavailable, verdict.NodeNotReady, records.ClusterActive, "not well: a", false},
 		{"out of sight", func(s *Snapshot) {
 			s.API = observed.API{Cause: "no tunnel is open"}
 			m := *s.Machines[0].Machine
 			m.Status.State, m.Status.Node = records.Active, &records.NodeRef{Name: "a"}
 			s.Machines[0].Machine = &m
-		}, records.Active, verdict.OutOfSight, ClusterUnavailable, "no tunnel is open", false},
+		}, records.Active, verdict.OutOfSight, records.ClusterUnavailable, "no tunnel is open", false},
 		{"away", func(s *Snapshot) {
 			s.Machines[0].Tunnel = observed.Tunnel{Since: s.Now.Add(-time.Minute)}
 			m := *s.Machines[0].Machine
 			m.Status.State = records.Active
 			s.Machines[0].Machine = &m
-		}, records.Disconnected, verdict.DockerDisconnected, ClusterActive, "not well: a", false},
+		}, records.Disconnected, verdict.DockerDisconnected, records.ClusterActive, "not well: a", false},
 		{"leaves", func(s *Snapshot) {
 			m := *s.Machines[0].Machine
 			m.Deleting = s.Now
 			s.Machines[0].Machine = &m
-		}, records.Removing, verdict.LeavingNode, ClusterUpdating, "", false},
+		}, records.Removing, verdict.LeavingNode, records.ClusterUpdating, "", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := rke1World(t)
@@ -172,7 +172,7 @@ func TestRKE1Warnings(t *testing.T) {
 // A snapshot restarts nothing, so that the cluster is not shown as changing.
 func TestRKE1SnapshotsLeaveAClusterActive(t *testing.T) {
 	s := rke1World(t)
-	for kind, state := range map[string]string{want.KindSnapshot: ClusterActive, want.KindRotateCertificates: ClusterUpdating} {
+	for kind, state := range map[operations.Kind]records.ClusterState{operations.KindSnapshot: records.ClusterActive, operations.KindRotateCertificates: records.ClusterUpdating} {
 		s.Operation = &operations.Operation{ID: "op-1", Kind: kind, State: operations.Running}
 		if c := Decide(s).Cluster.Status; c.State != state {
 			t.Errorf("%s: %+v", kind, c)

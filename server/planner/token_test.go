@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/installers/errand"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations/steps"
 )
 
 // tokenOf is the token in the settings of a plan.
@@ -28,7 +29,7 @@ func (w *world) fits(m *Machine) bool {
 	if w.sealed == "" || !m.isServer() {
 		return true
 	}
-	return ops.TokenHash(h.token) == w.sealed && (!h.written || w.agents == "" || w.agents == "agent-token")
+	return installers.HashServerToken(h.token) == w.sealed && (!h.written || w.agents == "" || w.agents == "agent-token")
 }
 
 // takes has etcd written with the token of the host's errand.
@@ -45,25 +46,25 @@ func (w *world) takes(m *Machine, h *simulated) {
 			w.fail("the token is an argument")
 		}
 	}
-	if before := w.sealed; next == "" || !h.up && before != ops.TokenHash(next) {
+	if before := w.sealed; next == "" || !h.up && before != installers.HashServerToken(next) {
 		w.fail("%s is asked for the token %q, and is up: %v", m.Name, next, h.up)
 	}
-	w.sealed = ops.TokenHash(next)
+	w.sealed = installers.HashServerToken(next)
 }
 
 // rotate asks for another server token, as package daytwo does.
 func (w *world) rotate() {
 	w.Helper()
-	next, err := ops.Expecting(*w.s.Secrets, "fresh-token", w.s.Now)
+	next, err := w.s.Secrets.Expecting("fresh-token", w.s.Now)
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.s.Secrets, w.sealed = &next, ops.TokenHash("server-token")
+	w.s.Secrets, w.sealed = &next, installers.HashServerToken("server-token")
 	for _, m := range w.s.Machines {
 		p, _ := deliveredPlan(m.data())
 		w.hosts[m.Name].token = tokenOf(p)
 	}
-	w.ask(ops.KindToken, ops.Request{TokenHash: ops.TokenHash(next.Next.Token)})
+	w.ask(operations.KindRotateToken, steps.Request{TokenHash: next.Next.Hash()})
 }
 
 // rotated fails unless all servers have the new token, and the cluster keeps the old one.
@@ -167,7 +168,7 @@ func TestARotationThatFailsGoesOn(t *testing.T) {
 		w.fail("%s; the secrets are %+v", w.s.Operation.Reason, w.s.Secrets)
 	}
 	before := *w.s.Secrets
-	after, err := ops.Expecting(before, "third-token", w.s.Now)
+	after, err := before.Expecting("third-token", w.s.Now)
 	if err != nil || after.Next.Token != "fresh-token" {
 		w.fail("the next rotation brings %+v, %v", after.Next, err)
 	}
@@ -216,9 +217,9 @@ func TestARestoreWithAnEarlierToken(t *testing.T) {
 		w.rotate()
 		w.settle()
 		w.rotated()
-		w.outage, w.taken, w.late = true, ops.TokenHash("server-token"), int(seed%2)
+		w.outage, w.taken, w.late = true, installers.HashServerToken("server-token"), int(seed%2)
 		w.errands = map[string]int{}
-		w.ask(ops.KindRestore, ops.Request{Snapshot: "on-demand-m1", Target: "m1"})
+		w.ask(operations.KindRestore, steps.Request{Snapshot: "on-demand-m1", Target: "m1"})
 		w.settle()
 		w.ended(operations.Succeeded)
 		w.s.Operation = nil

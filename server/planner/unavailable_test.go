@@ -87,7 +87,7 @@ func TestALostHostIsUnavailable(t *testing.T) {
 					t.Errorf("the cause is %q, want %q in it", got.Cause, want)
 				}
 			}
-			if c := s.Cluster.Status; c.State != ClusterUnavailable || c.Message != got.Cause || c.Ready {
+			if c := s.Cluster.Status; c.State != records.ClusterUnavailable || c.Message != got.Cause || c.Ready {
 				t.Errorf("the cluster is %+v", c)
 			}
 			if s, d = later(s, time.Hour, nil); !d.Empty() {
@@ -146,14 +146,14 @@ func TestALostAgentIsShown(t *testing.T) {
 					t.Errorf("the cause is %q, want %q in it", got.Cause, want)
 				}
 			}
-			if c := s.Cluster.Status; c.State != ClusterUnavailable || c.Ready != (tc.code == "agent-lost") || c.Message != got.Cause {
+			if c := s.Cluster.Status; c.State != records.ClusterUnavailable || c.Ready != (tc.code == "agent-lost") || c.Message != got.Cause {
 				t.Errorf("the cluster is %+v", c)
 			}
 			off, _ := later(s, 0, func(s *Snapshot) {
 				s.Cluster.Annotations = map[string]string{clusterspec.NoAgents: "true"}
 				node(activeNode)(t, s)
 			})
-			if got := off.Machines[0].Status; got.State != records.Active || off.Cluster.Status.State != ClusterActive {
+			if got := off.Machines[0].Status; got.State != records.Active || off.Cluster.Status.State != records.ClusterActive {
 				t.Errorf("without agents on purpose it is %+v", got.Condition)
 			}
 			back, _ := later(s, time.Second, func(s *Snapshot) {
@@ -249,21 +249,21 @@ func TestANewLeaderWaitsForTunnels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := s.Cluster.Status
 			s, d := later(s, time.Minute, restarted)
-			if c := s.Cluster.Status; before.State != ClusterActive || c.State != ClusterActive || c.Ready != before.Ready || c.Connected != before.Connected || c.Message != "" || d.Again <= 0 || d.Again > gathering {
+			if c := s.Cluster.Status; before.State != records.ClusterActive || c.State != records.ClusterActive || c.Ready != before.Ready || c.Connected != before.Connected || c.Message != "" || d.Again <= 0 || d.Again > gathering {
 				t.Fatalf("at once the cluster is %+v, and it was %+v; looks again after %s", c, before, d.Again)
 			}
 			back, _ := later(s, 3*time.Second, func(s *Snapshot) {
 				s.API = observed.API{Reachable: true, Nodes: map[string]records.NodeRef{s.Machines[0].UID: activeNode}}
 			})
-			if c := back.Cluster.Status; c.State != ClusterActive || c.Message != "" {
+			if c := back.Cluster.Status; c.State != records.ClusterActive || c.Message != "" {
 				t.Errorf("with a tunnel it is %+v", c)
 			}
 			s, _ = later(s, d.Again, nil)
-			if c := s.Cluster.Status; c.State != ClusterUnavailable || c.Ready || !strings.Contains(c.Message, "no tunnel is open") {
+			if c := s.Cluster.Status; c.State != records.ClusterUnavailable || c.Ready || !strings.Contains(c.Message, "no tunnel is open") {
 				t.Errorf("after a while it is %+v", c)
 			}
 			s, _ = later(s, time.Minute, restarted)
-			if c := s.Cluster.Status; c.State != ClusterUnavailable {
+			if c := s.Cluster.Status; c.State != records.ClusterUnavailable {
 				t.Errorf("what was unavailable is %+v after another start", c)
 			}
 		})
@@ -275,7 +275,7 @@ func TestAPauseIsSaid(t *testing.T) {
 	s := snapshot(t, minimal, nil)
 	s.Machines, s.Cluster.Paused = nil, &records.Pause{At: s.Now}
 	const want = "CAPI cluster or RKEControlPlane is paused; waiting for at least one control plane"
-	if c := commit(s, Decide(s)).Cluster.Status; c.State != ClusterPending || !strings.HasPrefix(c.Message, want) {
+	if c := commit(s, Decide(s)).Cluster.Status; c.State != records.ClusterPending || !strings.HasPrefix(c.Message, want) {
 		t.Errorf("%s: %s", c.State, c.Message)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/window"
@@ -77,25 +77,25 @@ func (r *round) hurried() bool {
 // resumed says that a change runs again whose roll-out had been stopped, as somebody asked to try it again.
 func (s Snapshot) resumed() bool {
 	o := s.Operation
-	return o != nil && (o.Kind == KindUpgrade || o.Kind == KindChange) && o.State == operations.Running && o.Generation == s.Cluster.Generation
+	return o != nil && (o.Kind == operations.KindUpgrade || o.Kind == operations.KindChange) && o.State == operations.Running && o.Generation == s.Cluster.Generation
 }
 
 // prepare takes the snapshot that an upgrade begins with. Until there is one nothing changes; an upgrade whose snapshot
 // could not be taken has failed, and what it was for is not begun.
 func (r *round) prepare() {
 	o := r.Operation
-	if o == nil || o.Kind != KindUpgrade || o.State == operations.Queued || o.State.Ended() || !r.Cluster.Deleting.IsZero() || r.shut.holds() {
+	if o == nil || o.Kind != operations.KindUpgrade || o.State == operations.Queued || o.State.Ended() || !r.Cluster.Deleting.IsZero() || r.shut.holds() {
 		return
 	}
-	guard, asked := ops.ReadGuard(*o)
+	guard, asked := steps.ReadGuard(*o)
 	if !asked || o.Back != "" {
 		return
 	}
-	begun := len(o.Tasks) > 0 && ops.IsGuard(o.Tasks[0])
+	begun := len(o.Tasks) > 0 && steps.IsGuard(o.Tasks[0])
 	if !begun && !r.stopping() && (r.Cluster.Paused != nil || !r.window.Open && !r.hurried()) {
 		return // nothing changes now anyway
 	}
-	out, done := ops.TakeGuard(r.opsInput())
+	out, done := steps.TakeGuard(r.opsInput())
 	next := out.Operation
 	r.unguarded = !done
 	for _, e := range out.Errands {
@@ -123,7 +123,7 @@ func (r *round) prepare() {
 // guarded takes the tasks of the snapshot that an operation begins with apart from those of its machines.
 func guarded(o operations.Operation) (guards []operations.Task, rest operations.Operation) {
 	n := 0
-	for n < len(o.Tasks) && ops.IsGuard(o.Tasks[n]) {
+	for n < len(o.Tasks) && steps.IsGuard(o.Tasks[n]) {
 		n++
 	}
 	guards, o.Tasks = o.Tasks[:n:n], o.Tasks[n:]

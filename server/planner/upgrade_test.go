@@ -11,18 +11,18 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations/steps"
 )
 
 // upgrade asks for the version of minimal, beginning with a snapshot.
 func (w *world) upgrade() {
 	w.Helper()
-	text, err := json.Marshal(map[string]any{"guard": ops.Guard{Spec: w.s.Cluster.Spec}})
+	text, err := json.Marshal(map[string]any{"guard": steps.Guard{Spec: w.s.Cluster.Spec}})
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.spec(minimal)
-	w.begin(KindUpgrade)
+	w.begin(operations.KindUpgrade)
 	w.s.Operation.Params = text
 }
 
@@ -70,7 +70,7 @@ func TestAnUpgradeBeginsWithASnapshot(t *testing.T) {
 		if want := "drover snapshots restore harbour " + w.snapshots[0].Name() + " --mode kubernetesVersion --replace --yes"; o.Back != want {
 			w.fail("the way back is %q, want %q", o.Back, want)
 		}
-		if !ops.IsGuard(o.Tasks[0]) || len(o.Tasks) != 1+len(w.s.Machines) {
+		if !steps.IsGuard(o.Tasks[0]) || len(o.Tasks) != 1+len(w.s.Machines) {
 			w.fail("the tasks are %+v", o.Tasks)
 		}
 		if w.restarts() != began+len(w.s.Machines) {
@@ -171,7 +171,7 @@ func TestARestoreBeginsWithASnapshot(t *testing.T) {
 	for _, without := range []bool{false, true} {
 		w := grown(t, minimal, allInOne, etcdControl, etcdControl)
 		w.outage = true
-		w.ask(ops.KindRestore, ops.Request{Snapshot: "on-demand-m0", Target: "m0", NoSnapshot: without})
+		w.ask(operations.KindRestore, steps.Request{Snapshot: "on-demand-m0", Target: "m0", NoSnapshot: without})
 		w.settle()
 		w.ended(operations.Succeeded)
 		want := 1
@@ -184,7 +184,7 @@ func TestARestoreBeginsWithASnapshot(t *testing.T) {
 	}
 	w := grown(t, minimal, allInOne, etcdControl, etcdControl)
 	w.failing = "guard"
-	w.ask(ops.KindRestore, ops.Request{Snapshot: "on-demand-m0", Target: "m0"})
+	w.ask(operations.KindRestore, steps.Request{Snapshot: "on-demand-m0", Target: "m0"})
 	w.settle()
 	w.ended(operations.Failed)
 	w.active()
@@ -267,7 +267,7 @@ func TestADrainIsBroughtToItsEnd(t *testing.T) {
 	w := grown(t, draining, allInOne, workerOnly, workerOnly)
 	opens := w.windowIn(time.Hour)
 	w.spec(strings.Replace(draining, "v1.34.3", "v1.34.4", 1))
-	w.begin(KindUpgrade)
+	w.begin(operations.KindUpgrade)
 	w.s.Now = opens
 	drains := func() bool {
 		for _, m := range w.s.Machines {
@@ -351,7 +351,7 @@ func TestAWindowThatCannotBeRead(t *testing.T) {
 // on when the change is seen.
 func TestAnOperationOfALaterChange(t *testing.T) {
 	w := grown(t, older, allInOne)
-	w.begin(KindUpgrade)
+	w.begin(operations.KindUpgrade)
 	w.s.Operation.Generation++
 	w.pass(2, time.Second)
 	if o := w.s.Operation; o.State != operations.Running || len(o.Tasks) > 0 {

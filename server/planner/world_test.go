@@ -113,7 +113,7 @@ func (w *world) spec(text string) {
 }
 
 // begin puts a change under an operation.
-func (w *world) begin(kind string) {
+func (w *world) begin(kind operations.Kind) {
 	w.s.Operation = &operations.Operation{ID: "op-abcdefgh", Kind: kind, Subject: "fleet-default/harbour", State: operations.Running, Created: w.s.Now, Started: w.s.Now, Generation: w.s.Cluster.Generation}
 }
 
@@ -201,6 +201,11 @@ func (w *world) decide() {
 	w.s = commit(w.s, d)
 	if d.Operation != nil {
 		w.s.Operation = d.Operation
+		for i := range d.Operation.Tasks {
+			if w.s.Now.Unix()%2 == 0 { // a server before v0.2 has decided
+				d.Operation.Tasks[i].Step, d.Operation.Tasks[i].Machine = "", ""
+			}
+		}
 	}
 	if d.Cluster.Spec != nil {
 		w.s.Cluster.Spec = *d.Cluster.Spec
@@ -543,7 +548,7 @@ func (w *world) settle() {
 		w.decide()
 		events := w.events()
 		if len(events) == 0 {
-			if w.again > 0 && (w.s.daytwo() || w.s.Operation != nil && w.s.Operation.Kind == KindUpgrade && !w.s.Operation.State.Ended() && w.s.windowed().text == "") {
+			if w.again > 0 && (w.s.daytwo() || w.s.Operation != nil && w.s.Operation.Kind == operations.KindUpgrade && !w.s.Operation.State.Ended() && w.s.windowed().text == "") {
 				w.s.Now = w.s.Now.Add(w.again) // it goes on by itself
 			}
 			if quiet++; quiet > 5 {
@@ -567,7 +572,7 @@ func (w *world) active(except ...string) {
 			w.fail("%s is %s: %s", m.Name, m.Status.State, m.Status.Cause)
 		}
 	}
-	if len(except) == 0 && w.s.Cluster.Status.State != ClusterActive {
+	if len(except) == 0 && w.s.Cluster.Status.State != records.ClusterActive {
 		w.fail("the cluster is %s: %s", w.s.Cluster.Status.State, w.s.Cluster.Status.Message)
 	}
 }

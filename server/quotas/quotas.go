@@ -18,7 +18,6 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/settings"
@@ -186,7 +185,7 @@ func (q *Quotas) growth(by string, writes []store.Write) map[growth]int64 {
 // saves says that a write is a part of what gets a cluster back, which no quota stands in the way of.
 func saves(value any) bool {
 	o, ok := value.(operations.Operation)
-	return ok && o.Kind == ops.KindRestore
+	return ok && o.Kind == operations.KindRestore
 }
 
 // free says that a write is none that takes more room: what is on its way out, and a login, which ends older sessions instead.

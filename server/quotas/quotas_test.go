@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/quotas"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/settings"
@@ -72,21 +71,21 @@ func TestTheServerMeetsNoQuota(t *testing.T) {
 	if err := create(ann, st, cluster("c9", "u-ann")); err == nil || !strings.Contains(err.Error(), "quota-clusters allows") {
 		t.Errorf("by a person: %v", err)
 	}
-	begin := func(ctx context.Context, id, kind string) error {
+	begin := func(ctx context.Context, id string, kind operations.Kind) error {
 		o := operations.Operation{ID: id, Kind: kind, Subject: "fleet-default/c0", By: "u-ann", State: operations.Running}
 		_, err := st.Operations.Create(ctx, o.Key(), o)
 		return err
 	}
-	if err := begin(ann, "op-1", ops.KindSnapshot); err != nil {
+	if err := begin(ann, "op-1", operations.KindSnapshot); err != nil {
 		t.Error(err)
 	}
-	if err := begin(ann, "op-2", ops.KindSnapshot); err == nil {
+	if err := begin(ann, "op-2", operations.KindSnapshot); err == nil {
 		t.Error("one more than the quota")
 	}
-	if err := begin(ann, "op-3", ops.KindRestore); err != nil {
+	if err := begin(ann, "op-3", operations.KindRestore); err != nil {
 		t.Errorf("a restore: %v", err)
 	}
-	if err := begin(t.Context(), "op-4", ops.KindSnapshot); err != nil {
+	if err := begin(t.Context(), "op-4", operations.KindSnapshot); err != nil {
 		t.Errorf("a scheduled snapshot: %v", err)
 	}
 	for i := range 3 {

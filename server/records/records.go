@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
+	"github.com/drover-project/drover/server/operations"
 )
 
 // Object is the metadata that all namespaced records share.
@@ -41,7 +42,7 @@ type Cluster struct {
 	// Exported is who took the cluster out of the server's hands, which does not touch it then; nil while it is the server's to change.
 	Exported *Exported `json:"exported,omitempty"`
 	// Requests are what the document asked for once, by the kinds of operations.
-	Requests map[string]Requested `json:"requests,omitempty"`
+	Requests map[operations.Kind]Requested `json:"requests,omitempty"`
 	// Owners say who set which field, as metadata.managedFields of Kubernetes; empty while nobody asked for it.
 	Owners json.RawMessage `json:"owners,omitempty"`
 	// Granted are the Secrets and ConfigMaps that the cluster may use since a person who may read them applied its document, by
@@ -83,9 +84,8 @@ type ClusterStatus struct {
 	// Ready says that the cluster's API answers through the server.
 	Ready bool `json:"ready,omitempty"`
 	// Connected says that a tunnel to the cluster's control plane is open and answers.
-	Connected bool `json:"connected,omitempty"`
-	// State is pending, provisioning, active, updating, unavailable, error or removing.
-	State string `json:"state,omitempty"`
+	Connected bool         `json:"connected,omitempty"`
+	State     ClusterState `json:"state,omitempty"`
 	// Message is what is waited for, or what went wrong; empty when nothing is.
 	Message string `json:"message,omitempty"`
 	// Failed says that Message is an error and not a wait.
@@ -104,17 +104,6 @@ type ClusterStatus struct {
 	APIEndpoint string `json:"apiEndpoint,omitempty"`
 	// Warning is what will go wrong, or has gone wrong while the cluster works; empty for nothing.
 	Warning Warning `json:"warning,omitzero"`
-}
-
-// Requested is something that a document asked for once, and what became of it.
-type Requested struct {
-	// Value is what the document had, as JSON; another one asks anew.
-	Value string `json:"value"`
-	// Operation is the ID of the one that was begun; empty when it was refused, for which Phase is Failed.
-	Operation string `json:"operation,omitempty"`
-	// Phase is Started, Finished or Failed, and Message why it failed.
-	Phase   string `json:"phase"`
-	Message string `json:"message,omitempty"`
 }
 
 // Warning is something that a person should look at.
@@ -138,7 +127,7 @@ type ClusterSecrets struct {
 	Next *ServerToken `json:"next,omitempty"`
 	// Other are server tokens that were in force at other times, which their snapshots need.
 	Other []ServerToken `json:"other,omitempty"`
-	// Brought are the hashes (ops.TokenHash) of those of its server tokens that people brought from another server. What is read
+	// Brought are the hashes (installers.HashServerToken) of those of its server tokens that people brought from another server. What is read
 	// by them was written beside another agent token.
 	Brought []string `json:"brought,omitempty"`
 }
@@ -318,33 +307,6 @@ type DockerHost struct {
 // PlanSecretName is the name of the machine's plan Secret.
 func (m Machine) PlanSecretName() string { return m.Name + PlanSecretEnd }
 
-// MachineState is a registration state that a person sees.
-type MachineState string
-
-// The registration states, in the order of a machine's life.
-const (
-	Registering      MachineState = "Registering"
-	WaitingForPlan   MachineState = "Waiting for plan"
-	ApplyingPlan     MachineState = "Applying plan"
-	WaitingForProbes MachineState = "Waiting for probes"
-	WaitingForNode   MachineState = "Waiting to register with Kubernetes"
-	Active           MachineState = "Active"
-	// Unavailable is a machine that was Active and that does not work now.
-	Unavailable MachineState = "Unavailable"
-	// Draining is a machine whose pods are moved away before it changes, Uncordoning one that is let take
-	// pods again.
-	Draining    MachineState = "Draining"
-	Uncordoning MachineState = "Uncordoning"
-	Failed      MachineState = "Error"
-	Removing    MachineState = "Removing"
-)
-
-// The states of Docker hosts, beside Registering and Removing.
-const (
-	Connected    MachineState = "Connected"
-	Disconnected MachineState = "Disconnected"
-)
-
 // Condition names what a machine is and what holds it there.
 type Condition struct {
 	State MachineState `json:"state"`
@@ -460,59 +422,6 @@ type PlanSecret struct {
 type NodeConfig struct {
 	// Config is the JSON of GET /v3/connect/config.
 	Config json.RawMessage `json:"config"`
-}
-
-// RKEState is what the server remembers of an RKE1 cluster; without one nothing was deployed. Sensitive. Key: that of the cluster.
-type RKEState struct {
-	// State is the content of cluster.rkestate, with all keys of the cluster. A large one is in Packed instead, compressed;
-	// server/rke/want reads both.
-	State  json.RawMessage `json:"state,omitempty"`
-	Packed []byte          `json:"packed,omitempty"`
-	// Hosts are the addresses of the hosts that have something of the cluster, or may have, sorted.
-	Hosts []string `json:"hosts,omitempty"`
-	// Done is the stamp of what was brought about on all hosts last, Halted that of what somebody stopped; see server/rke/want.
-	Done   string `json:"done,omitempty"`
-	Halted string `json:"halted,omitempty"`
-	// Since is when the cluster was what it should be for the first time.
-	Since time.Time `json:"since,omitzero"`
-	// Heeded are the wishes of the document that were begun, by the kinds of their operations: each is carried out once.
-	Heeded map[string]string `json:"heeded,omitempty"`
-	// Applied is the config of the document that was brought about last, Failed the one whose last try failed, empty where none did.
-	Applied json.RawMessage `json:"applied,omitempty"`
-	Failed  json.RawMessage `json:"failed,omitempty"`
-	// Ends is when each of the cluster's certificates ends, by the names of their entries.
-	Ends map[string]time.Time `json:"ends,omitempty"`
-	// Snapshots are those of etcd that the server took or tried to, the oldest first.
-	Snapshots []RKESnapshot `json:"snapshots,omitempty"`
-}
-
-// RKESnapshot is a snapshot of the etcd of an RKE1 cluster, or a try to take one.
-type RKESnapshot struct {
-	// ID is unique in the cluster and the name of an etcdBackup of the management API.
-	ID string `json:"id"`
-	// Name is what it is restored by: the archive is NAME.zip.
-	Name string `json:"name"`
-	// By is the ID of the user who asked for it; Scheduled ones nobody asked for.
-	By        string `json:"by,omitempty"`
-	Scheduled bool   `json:"scheduled,omitempty"`
-	// At is when it was begun.
-	At time.Time `json:"at"`
-	// Version is the Kubernetes version of the cluster at that time.
-	Version string `json:"version,omitempty"`
-	// Hosts are those that have it; Bucket is the one that has it besides, and empty for none.
-	Hosts  []RKESnapshotOn `json:"hosts,omitempty"`
-	Bucket string          `json:"bucket,omitempty"`
-	// Failure is why there is none; empty when there is one.
-	Failure string `json:"failure,omitempty"`
-}
-
-// RKESnapshotOn is a snapshot on a host.
-type RKESnapshotOn struct {
-	Address string `json:"address"`
-	// Size is the archive's, in bytes.
-	Size int64 `json:"size"`
-	// State says that the cluster's state is in it.
-	State bool `json:"state,omitempty"`
 }
 
 // Token is an API token. Sensitive, and its key is stored as a hash only. Key: Name.

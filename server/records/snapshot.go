@@ -29,7 +29,7 @@ type Snapshot struct {
 	Created time.Time `json:"created"`
 	// By is the ID of the operation that took it; empty for those of the distribution's own schedule.
 	By string `json:"by,omitempty"`
-	// TokenHash says by which server token it can be read; see ops.TokenHash.
+	// TokenHash says by which server token it can be read; see installers.HashServerToken.
 	TokenHash string `json:"tokenHash,omitempty"`
 	// Fault is why it could not be taken; empty for one that was.
 	Fault string `json:"fault,omitempty"`

@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/drover-project/drover/rke1/adopt"
+	"github.com/drover-project/drover/rke1/config"
+
 	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/engine"
@@ -52,7 +55,7 @@ func (r *Runner) Ask(ctx context.Context, key records.ClusterKey, asked Asked) (
 		return operations.Operation{}, err
 	}
 	// While etcd is away, what the engine is at cannot come to its end; a restore takes its place.
-	if wish.Kind == want.KindRestore && asked.Turn == turns.Refuse {
+	if wish.Kind == operations.KindRestore && asked.Turn == turns.Refuse {
 		asked.Turn = turns.Replace
 	}
 	o, ops, _, err := turns.Begin(r.State, turns.Request{
@@ -79,7 +82,7 @@ func (r *Runner) admit(cluster records.Cluster, wish want.Wish) (want.Wish, want
 	wish.Document = false
 	before, err := want.State(s.Record)
 	in := want.Input{Cluster: cluster, Machines: s.Machines, Before: before, Versions: s.Versions}
-	if wish.Kind == want.KindSnapshot {
+	if wish.Kind == operations.KindSnapshot {
 		id, name := want.NameSnapshot(in, false, s.Now, random.ID(5))
 		if wish.ID = id; wish.Snapshot == "" {
 			wish.Snapshot = name
@@ -96,7 +99,7 @@ func (r *Runner) admit(cluster records.Cluster, wish want.Wish) (want.Wish, want
 		return refused(errors.New("it is being removed"))
 	case cluster.Paused != nil:
 		return refused(fmt.Errorf("it is paused: `drover clusters resume %s` comes first", cluster.Name))
-	case wish.Kind != want.KindRestore && (before == nil || before.Current.Config == nil):
+	case wish.Kind != operations.KindRestore && (before == nil || before.Current.Config == nil):
 		return refused(errors.New("nothing of it is deployed yet: wait until it is provisioned"))
 	}
 	if needs := want.Needs(cluster.Name, s.Machines, s.Connected); len(needs) > 0 {
@@ -110,21 +113,21 @@ func (r *Runner) admit(cluster records.Cluster, wish want.Wish) (want.Wish, want
 		return refused(open)
 	}
 	switch wish.Kind {
-	case want.KindSnapshot:
+	case operations.KindSnapshot:
 		err = checkName(*s.Record, wish.Snapshot)
-	case want.KindRemoveSnapshot:
+	case operations.KindRemoveSnapshot:
 		var one records.RKESnapshot
 		if one, err = known(*s.Record, wish); err == nil {
 			wish.ID, wish.Snapshot = one.ID, one.Name
 		}
-	case want.KindRotateKeys:
+	case operations.KindRotateKeys:
 		_, _, err = change.KeyRotation(change.Cluster{Config: cfg, Before: before}, rand.Reader)
-	case want.KindRestore:
+	case operations.KindRestore:
 		if wish.KeepState && before == nil {
 			err = errors.New("the server has no state of it to keep: leave out --keep-state, and the one in the snapshot is taken")
 		}
 	}
-	if external := len(cfg.Services.Etcd.ExternalURLs) > 0; external && (wish.Kind == want.KindSnapshot || wish.Kind == want.KindRestore) {
+	if external := len(cfg.Services.Etcd.ExternalURLs) > 0; external && (wish.Kind == operations.KindSnapshot || wish.Kind == operations.KindRestore) {
 		err = errors.New("its etcd is somebody else's: snapshots are taken and restored there")
 	}
 	if err != nil {
@@ -154,15 +157,15 @@ func (r *Runner) PreviewWish(ctx context.Context, key records.ClusterKey, asked 
 	o, w := r.options(s.Machines, silent{}), engine.Work{Config: cfg, Before: before, Kubeconfig: kubeconfigPath}
 	var lines []string
 	switch wish.Kind {
-	case want.KindSnapshot:
+	case operations.KindSnapshot:
 		lines, err = engine.PreviewSnapshot(ctx, o, w, engine.SnapshotWish{Name: wish.Snapshot, S3: bucket(cfg)})
-	case want.KindRemoveSnapshot:
+	case operations.KindRemoveSnapshot:
 		lines = []string{wish.Title(d.Value.Name) + ", from every host of etcd that can be reached, and from the bucket where there is one"}
-	case want.KindRestore:
+	case operations.KindRestore:
 		lines, err = engine.PreviewRestore(ctx, o, w, engine.RestoreWish{Name: wish.Snapshot, LocalState: wish.KeepState, S3: bucket(cfg)})
-	case want.KindRotateCertificates:
+	case operations.KindRotateCertificates:
 		lines, err = engine.PreviewRotate(ctx, o, w, pki.Rotation{CA: wish.CA, Services: wish.Services})
-	case want.KindRotateKeys:
+	case operations.KindRotateKeys:
 		lines, err = engine.PreviewRotateKey(ctx, o, w)
 	}
 	if err != nil {
@@ -172,4 +175,17 @@ func (r *Runner) PreviewWish(ctx context.Context, key records.ClusterKey, asked 
 		lines[i] = strings.TrimSpace(lines[i])
 	}
 	return lines, nil
+}
+
+// OnHosts reads the state of a running cluster from those of its hosts whose node agents have joined. Nothing is changed there.
+func (r *Runner) OnHosts(ctx context.Context, cluster records.Cluster) (*adopt.Found, error) {
+	s := r.snapshot(cluster)
+	if len(s.Machines) == 0 {
+		return nil, errors.New("none of its hosts has a node agent that has joined")
+	}
+	var nodes []config.Node
+	for _, m := range s.Machines {
+		nodes = append(nodes, config.Node{Address: want.Address(m)})
+	}
+	return adopt.Read(ctx, adopt.Options{Dial: r.dialer(s.Machines), Now: r.Now, Logger: r.Logger}, nodes)
 }

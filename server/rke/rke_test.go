@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/dial"
 	"github.com/drover-project/drover/rke1/engine"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/versions"
-	"github.com/drover-project/drover/rke1/wanted"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
@@ -197,7 +197,7 @@ func TestNothingBeginsWithoutTheHost(t *testing.T) {
 	b.away = false
 	b.mu.Unlock()
 	b.runner.TunnelChanged("c-abcde:m-1", true)
-	b.await(func(o operations.Operation) bool { return o.Kind == want.KindProvision })
+	b.await(func(o operations.Operation) bool { return o.Kind == operations.KindProvision })
 }
 
 func TestConfirm(t *testing.T) {
@@ -262,9 +262,9 @@ func TestConfirm(t *testing.T) {
 func TestOwnConfig(t *testing.T) {
 	planned := engine.Planned{
 		Node: config.Node{Role: []string{config.RoleWorker}},
-		Host: wanted.Host{
-			Prefix: "/", Containers: []wanted.Container{{Process: nodeconfig.Process{Name: "kubelet", Image: "image"}}},
-			Files: []wanted.File{{Path: "/etc/kubernetes/a", Content: "text", Mode: 0o600}, {Path: "/etc/kubernetes/b", Content: "text", Mode: 0o644}, {Path: "/etc/kubernetes/c"}},
+		Host: desired.Host{
+			Prefix: "/", Containers: []desired.Container{{Process: nodeconfig.Process{Name: "kubelet", Image: "image"}}},
+			Files: []desired.File{{Path: "/etc/kubernetes/a", Content: "text", Mode: 0o600}, {Path: "/etc/kubernetes/b", Content: "text", Mode: 0o644}, {Path: "/etc/kubernetes/c"}},
 		},
 		Certificates: pki.Bundle{pki.CA: {Name: pki.CA, CertificatePEM: "PEM", Path: pki.Path(pki.CA)}},
 	}
@@ -292,10 +292,10 @@ func TestAgentsHoldStillForAChange(t *testing.T) {
 	m := s.Machines[0]
 	planned := []engine.Planned{{
 		Node: config.Node{Address: "10.0.0.1", Role: []string{config.RoleWorker}},
-		Host: wanted.Host{Prefix: "/", Containers: []wanted.Container{{Process: nodeconfig.Process{Name: "kubelet", Image: "one"}}}},
+		Host: desired.Host{Prefix: "/", Containers: []desired.Container{{Process: nodeconfig.Process{Name: "kubelet", Image: "one"}}}},
 	}}
 	turn := func(image string) *selfRepair {
-		planned[0].Containers = []wanted.Container{{Process: nodeconfig.Process{Name: "kubelet", Image: image}}}
+		planned[0].Containers = []desired.Container{{Process: nodeconfig.Process{Name: "kubelet", Image: image}}}
 		return &selfRepair{Runner: b.runner, cluster: s.Cluster, machines: s.Machines, report: silent{}}
 	}
 	stored := func(a *selfRepair) (string, int) {
@@ -385,7 +385,7 @@ func TestAnExportedClusterIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What was decided before the cluster was exported does not begin any more.
-	if err := b.runner.begin(t.Context(), s, want.Decision{Do: want.Begin, Kind: want.KindProvision, Title: "make it"}); err != nil {
+	if err := b.runner.begin(t.Context(), s, want.Decision{Do: want.Begin, Kind: operations.KindProvision, Title: "make it"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time there is nothing left to do

@@ -143,7 +143,7 @@ func (r *Runner) run(ctx context.Context, s want.Snapshot, d want.Decision) erro
 		in := want.Input{Cluster: s.Cluster, Machines: s.Machines, Before: d.Before, Versions: s.Versions}
 		_, p.Guard = want.NameSnapshot(in, false, r.Now(), random.ID(5))
 	}
-	removes := d.Operation.Kind == want.KindUninstall
+	removes := d.Operation.Kind == operations.KindUninstall
 	report := progress.New(progress.Options{
 		Operations: r.State.Operations, Key: d.Operation.Key(), Steps: stepsOf(d), Words: words(key.Name()), Now: r.Now, Logger: r.Logger,
 	})
@@ -199,9 +199,9 @@ func (r *Runner) run(ctx context.Context, s want.Snapshot, d want.Decision) erro
 // stepsOf are the parts of what is carried out, as far as they are known before.
 func stepsOf(d want.Decision) []engine.Step {
 	switch d.Operation.Kind {
-	case want.KindProvision:
+	case operations.KindProvision:
 		return engine.UpSteps()
-	case want.KindUninstall:
+	case operations.KindUninstall:
 		return engine.RemoveSteps()
 	}
 	return nil // they come as they are done
@@ -287,7 +287,7 @@ func (r *Runner) succeeded(ctx context.Context, s want.Snapshot, d want.Decision
 		if d.Wish != nil {
 			rec.Heeded = d.Wish.With(rec.Heeded)
 		}
-		if d.Wish == nil || d.Wish.Kind == want.KindRestore {
+		if d.Wish == nil || d.Wish.Kind == operations.KindRestore {
 			if rec.Since.IsZero() {
 				rec.Since = r.Now().UTC()
 				rec.Heeded = want.Fresh(want.Input{Cluster: s.Cluster}, rec.Heeded)
@@ -324,7 +324,7 @@ func (r *Runner) failed(ctx context.Context, cluster records.Cluster, d want.Dec
 		r.Logger.Warn("what was asked of an RKE1 cluster was not done", "operation", o.ID, "kind", o.Kind, "cluster", o.Subject, "error", failed)
 		return r.end(ctx, key, want.Decision{Operation: o, Wish: p.Wish, State: operations.Failed, Reason: failed.Error()})
 	}
-	if p.Wish == nil && o.Kind == want.KindProvision && r.kept(key) {
+	if p.Wish == nil && o.Kind == operations.KindProvision && r.kept(key) {
 		_, err := r.State.RKEStates.Modify(ctx, string(key), func(rec records.RKEState) (records.RKEState, error) {
 			if bytes.Equal(rec.Failed, cluster.Spec.RKE1Text()) {
 				return rec, store.ErrUnchanged

@@ -68,7 +68,7 @@ func TestAnUpgradeWaitsForItsWindow(t *testing.T) {
 func TestWhatWasBegunIsHeld(t *testing.T) {
 	b := newBed(t)
 	b.cluster()
-	o := operations.Operation{ID: "op-1", Kind: want.KindProvision, Subject: key, State: operations.Running, Created: b.clock(), Started: b.clock()}
+	o := operations.Operation{ID: "op-1", Kind: operations.KindProvision, Subject: key, State: operations.Running, Created: b.clock(), Started: b.clock()}
 	o = o.WithTask(operations.Task{ID: "one", Title: "one", State: operations.TaskRunning, Progress: "half"}, b.clock())
 	if _, err := b.state.Operations.Create(t.Context(), o.Key(), o); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/rke1/snapshots"
 	rkestate "github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/want"
@@ -34,22 +35,22 @@ type wished struct {
 // fulfil carries a wish out. What it returns changes what is remembered of the cluster; nil changes nothing.
 func (r *Runner) fulfil(ctx context.Context, o engine.Options, w engine.Work, wish wished) (func(records.RKEState) records.RKEState, error) {
 	switch wish.Kind {
-	case want.KindRotateCertificates:
+	case operations.KindRotateCertificates:
 		_, err := engine.Rotate(ctx, o, w, pki.Rotation{CA: wish.CA, Services: wish.Services})
 		return nil, err
-	case want.KindRotateKeys:
+	case operations.KindRotateKeys:
 		_, err := engine.RotateKey(ctx, o, w)
 		return nil, err
-	case want.KindRemoveSnapshot:
+	case operations.KindRemoveSnapshot:
 		d, _ := r.State.RKEStates.Get(string(wish.key))
 		return remove(ctx, o, w, wish, d.Value.Snapshots)
-	case want.KindRestore:
+	case operations.KindRestore:
 		o.Save = func(ctx context.Context, next *rkestate.State) error {
 			return r.save(ctx, wish.key, next, want.Replaced)
 		}
 		_, err := engine.Restore(ctx, o, w, engine.RestoreWish{Name: wish.Snapshot, LocalState: wish.KeepState, S3: bucket(w.Config)})
 		return nil, err
-	case want.KindSnapshot:
+	case operations.KindSnapshot:
 		o.Planned = nil
 		one, err := r.take(ctx, o, w, records.RKESnapshot{ID: wish.ID, Name: wish.Snapshot, By: wish.by}, wish.resumed)
 		return func(rec records.RKEState) records.RKEState {
@@ -168,7 +169,7 @@ func (r *Runner) scheduled(ctx context.Context, s want.Snapshot, d want.Decision
 }
 
 // begun says that a wish of a kind is half done: it is tried until it is done, since nothing else may be before.
-func (r *Runner) begun(key records.ClusterKey, kind string) bool {
+func (r *Runner) begun(key records.ClusterKey, kind operations.Kind) bool {
 	d, ok := r.State.RKEStates.Get(string(key))
 	if !ok {
 		return false
@@ -178,11 +179,11 @@ func (r *Runner) begun(key records.ClusterKey, kind string) bool {
 		return false
 	}
 	switch kind {
-	case want.KindRestore:
+	case operations.KindRestore:
 		return s.Desired.Config.Restore.Restore
-	case want.KindRotateCertificates:
+	case operations.KindRotateCertificates:
 		return s.Rotation() != nil
-	case want.KindRotateKeys:
+	case operations.KindRotateKeys:
 		return rkestate.RotatesKey(s.Desired.Encryption)
 	}
 	return false
@@ -192,9 +193,9 @@ func (r *Runner) begun(key records.ClusterKey, kind string) bool {
 func unfinished(s *rkestate.State, wish want.Wish) error {
 	open := change.Unfinished(s)
 	switch {
-	case open == nil, wish.Kind == want.KindRestore,
-		wish.Kind == want.KindRotateCertificates && wish.CA && !s.Desired.Config.Restore.Restore,
-		(wish.Kind == want.KindSnapshot || wish.Kind == want.KindRemoveSnapshot) && !s.Desired.Config.Restore.Restore:
+	case open == nil, wish.Kind == operations.KindRestore,
+		wish.Kind == operations.KindRotateCertificates && wish.CA && !s.Desired.Config.Restore.Restore,
+		(wish.Kind == operations.KindSnapshot || wish.Kind == operations.KindRemoveSnapshot) && !s.Desired.Config.Restore.Restore:
 		return nil
 	}
 	return open
@@ -219,4 +220,39 @@ func checkName(rec records.RKEState, name string) error {
 		}
 	}
 	return snapshots.CheckName(name)
+}
+
+// words say a step for a cluster.
+func words(cluster string) advice.Words {
+	return func(s advice.Step) string {
+		switch s.Kind {
+		case advice.BringUp:
+			return "wait until it is provisioned"
+		case advice.ResumeRestore:
+			return "`drover snapshots restore " + cluster + " " + s.Snapshot + "` comes first, which goes on with it"
+		case advice.ResumeCA:
+			return "`drover clusters rotate certificates " + cluster + " --ca` comes first, which goes on with it"
+		case advice.ResumeCertificates:
+			return "`" + strings.Join(append([]string{"drover clusters rotate certificates " + cluster}, s.Services...), " --service ") + "` comes first, which goes on with it"
+		case advice.ResumeKey:
+			return "`drover clusters rotate encryption-keys " + cluster + "` goes on with it"
+		case advice.DropLostHosts:
+			return "hosts that are lost are removed with `drover machines rm NAME --force`"
+		case advice.OtherName:
+			return "take it under another name"
+		case advice.KeepState:
+			return "with --keep-state the one that the server has is used"
+		case advice.SnapshotsState:
+			return "without --keep-state the one in the snapshot is taken"
+		case advice.Encrypt:
+			return "set services.kube-api.secrets_encryption_config.enabled: true in the document, and apply it"
+		case advice.EncryptMeanwhile:
+			return "set enabled: true there for the restore, and take it out afterwards"
+		case advice.TakeSnapshot:
+			return "`drover snapshots create " + cluster + "` takes one at once"
+		case advice.RenewCertificates:
+			return "`drover clusters rotate certificates " + cluster + "` issues new ones"
+		}
+		return "" // the others are of flags that a server does not have
+	}
 }

@@ -58,14 +58,14 @@ func TestAWishThatCannotBegin(t *testing.T) {
 	stop := b.start()
 	defer stop()
 	failed := b.await(func(o operations.Operation) bool { return o.State == operations.Failed })
-	if failed.Kind != want.KindRotateCertificates || !strings.Contains(failed.Reason, "nobody is there") || !strings.Contains(failed.Reason, "nothing was changed") {
+	if failed.Kind != operations.KindRotateCertificates || !strings.Contains(failed.Reason, "nobody is there") || !strings.Contains(failed.Reason, "nothing was changed") {
 		t.Errorf("%+v", failed)
 	}
 	if task, ok := failed.Task("hosts"); !ok || task.State != operations.TaskFailed || task.Message != failed.Reason {
 		t.Errorf("%+v", failed.Tasks)
 	}
 	kept, _ := b.state.RKEStates.Get(key)
-	if kept.Value.Heeded[want.KindRotateCertificates] == "" {
+	if kept.Value.Heeded[operations.KindRotateCertificates] == "" {
 		t.Error("the wish is not remembered")
 	}
 	if _, err := b.state.Operations.Modify(t.Context(), failed.Key(), func(o operations.Operation) (operations.Operation, error) { return o.RetryBy("user", nil, b.clock()) }); err != nil {
@@ -89,22 +89,22 @@ func TestAsk(t *testing.T) {
 		says string
 	}{
 		"no kind":       {want.Wish{Kind: "dance"}, "is not a kind of operation"},
-		"no encryption": {want.Wish{Kind: want.KindRotateKeys}, "no Secret is encrypted: set services.kube-api.secrets_encryption_config.enabled: true in the document, and apply it"},
-		"no name":       {want.Wish{Kind: want.KindRestore}, "is not a valid name"},
+		"no encryption": {want.Wish{Kind: operations.KindRotateKeys}, "no Secret is encrypted: set services.kube-api.secrets_encryption_config.enabled: true in the document, and apply it"},
+		"no name":       {want.Wish{Kind: operations.KindRestore}, "is not a valid name"},
 	} {
 		_, err := ask(c.wish, turns.Refuse)
 		if refused, is := errors.AsType[*RefusedError](err); !is || refused.Cluster != "yard" || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	first, err := ask(want.Wish{Kind: want.KindSnapshot}, turns.Refuse)
+	first, err := ask(want.Wish{Kind: operations.KindSnapshot}, turns.Refuse)
 	if err != nil || first.State != operations.Running || first.By != "user" {
 		t.Fatalf("%v: %+v", err, first)
 	}
-	if _, err := ask(want.Wish{Kind: want.KindSnapshot}, turns.Refuse); err == nil || !strings.Contains(err.Error(), first.ID) {
+	if _, err := ask(want.Wish{Kind: operations.KindSnapshot}, turns.Refuse); err == nil || !strings.Contains(err.Error(), first.ID) {
 		t.Errorf("a second one in the same moment: %v", err)
 	}
-	queued, err := ask(want.Wish{Kind: want.KindRotateCertificates}, turns.Queue)
+	queued, err := ask(want.Wish{Kind: operations.KindRotateCertificates}, turns.Queue)
 	if err != nil || queued.State != operations.Queued || !want.IsWish(queued) {
 		t.Fatalf("%v: %+v", err, queued)
 	}
@@ -129,7 +129,7 @@ func TestRemovingSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	remove := func(w want.Wish) (operations.Operation, error) {
-		w.Kind = want.KindRemoveSnapshot
+		w.Kind = operations.KindRemoveSnapshot
 		return b.runner.Ask(t.Context(), key, Asked{Wish: w, By: "user", Turn: turns.Refuse})
 	}
 	if _, err := remove(want.Wish{Snapshot: "two"}); err == nil || !strings.Contains(err.Error(), "it has no snapshot two") {

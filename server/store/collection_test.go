@@ -213,7 +213,7 @@ func TestModify(t *testing.T) {
 	})
 	t.Run("error", func(t *testing.T) {
 		want := errors.New("no")
-		if _, err := notes.Modify(t.Context(), "a", func(n note) (note, error) { return n, want }); err != want {
+		if _, err := notes.Modify(t.Context(), "a", func(n note) (note, error) { return n, want }); !errors.Is(err, want) {
 			t.Errorf("got error %v", err)
 		}
 	})

@@ -161,7 +161,7 @@ func refusesToOpen(t *testing.T, dir string, parts ...string) {
 
 func TestStrangeDataDir(t *testing.T) {
 	t.Parallel()
-	make := func(names ...string) func(t *testing.T) string {
+	build := func(names ...string) func(t *testing.T) string {
 		return func(t *testing.T) string {
 			dir := t.TempDir()
 			for _, name := range names {
@@ -177,10 +177,10 @@ func TestStrangeDataDir(t *testing.T) {
 		dir  func(t *testing.T) string
 		want []string
 	}{
-		{"of something else", make("member"), []string{`is not empty and was not made by drover (it holds "member")`, "data directory"}},
-		{"of much else", make("a", "b", "c", "d", "e"), []string{`"a", "b", "c", and 2 more`}},
-		{"a file", func(t *testing.T) string { return filepath.Join(make("x")(t), "x") }, []string{"make the data directory", "not a directory"}},
-		{"etcd is a file", make("etcd"), []string{"embedded etcd", "not a directory"}},
+		{"of something else", build("member"), []string{`is not empty and was not made by drover (it holds "member")`, "data directory"}},
+		{"of much else", build("a", "b", "c", "d", "e"), []string{`"a", "b", "c", and 2 more`}},
+		{"a file", func(t *testing.T) string { return filepath.Join(build("x")(t), "x") }, []string{"make the data directory", "not a directory"}},
+		{"etcd is a file", build("etcd"), []string{"embedded etcd", "not a directory"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := c.dir(t)
@@ -191,7 +191,7 @@ func TestStrangeDataDir(t *testing.T) {
 			}
 		})
 	}
-	t.Run("prepared by the server", func(t *testing.T) { openNotes(t, make("admin-token", "tls")(t)) })
+	t.Run("prepared by the server", func(t *testing.T) { openNotes(t, build("admin-token", "tls")(t)) })
 	if _, err := Open(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), "no data directory") {
 		t.Errorf("without a data directory: %v", err)
 	}

@@ -26,7 +26,7 @@ const (
 // waiting is a transaction that waits for its turn.
 type waiting struct {
 	transaction
-	ctx       context.Context // of who waits
+	ctx       context.Context //nolint:containedctx // of who waits
 	done      chan struct{}
 	revision  int64 // of the whole group
 	succeeded bool

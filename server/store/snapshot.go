@@ -78,7 +78,7 @@ func (s *Store) writeSnapshot(ctx context.Context, begin func(size, revision int
 
 // writer ends with its context: a store that closes does not wait for who reads slowly.
 type writer struct {
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // io.Writer has no place for it
 	to  io.Writer
 }
 

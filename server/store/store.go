@@ -69,7 +69,7 @@ type Store struct {
 	restored    Restoration
 	copying     chan struct{} // has an entry while a snapshot is written
 
-	ctx     context.Context // ends at Close; everything the store runs lives below it
+	ctx     context.Context //nolint:containedctx // ends at Close; everything the store runs lives below it
 	cancel  context.CancelFunc
 	runLock sync.Mutex // orders run and the end of ctx
 	running sync.WaitGroup
@@ -77,7 +77,7 @@ type Store struct {
 	failOnce sync.Once
 	failed   chan struct{}
 	err      error           // written before failed is closed
-	alive    context.Context // ends at Close, and when the store fails
+	alive    context.Context //nolint:containedctx // ends at Close, and when the store fails
 	die      context.CancelFunc
 
 	leaders *leaderships

@@ -4,16 +4,13 @@ package turns
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
@@ -31,12 +28,23 @@ const (
 	Replace
 )
 
+// InvalidError is that something cannot be asked of a cluster; nothing was begun.
+type InvalidError struct{ Reason string }
+
+func (e *InvalidError) Error() string { return e.Reason }
+
+// Invalid is an *InvalidError of a sentence.
+func Invalid(format string, args ...any) error {
+	return &InvalidError{Reason: fmt.Sprintf(format, args...)}
+}
+
 // Request is what an operation is made of; its fields are those of operations.Operation.
 type Request struct {
-	Subject         records.ClusterKey
-	Kind, Title, By string
-	Generation      int64
-	Tasks           []operations.Task
+	Subject    records.ClusterKey
+	Kind       operations.Kind
+	Title, By  string
+	Generation int64
+	Tasks      []operations.Task
 	// Final is why it cannot be stopped; see operations.Operation.
 	Final string
 	// Once says that it is not retried; see operations.Operation.
@@ -95,15 +103,12 @@ func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Oper
 			}
 		}
 	}
-	if first, busy := operations.Active(o.Subject, all); busy && (r.Turn == Replace || r.Failing || failing(first)) && replaceable(first) {
+	if first, busy := operations.Active(o.Subject, all); busy && (r.Turn == Replace || r.Failing || failing(first)) && first.Replaceable() {
 		if err := end(first, "replaced by "+o.ID); err != nil {
 			return o, nil, nil, err
 		}
 	}
 	if o, err = operations.Begin(o, all, r.Turn == Queue); err != nil {
-		if busy, ok := errors.AsType[*operations.BusyError](err); ok {
-			busy.Replaceable = replaceable(busy.First)
-		}
 		return o, nil, nil, err
 	}
 	for _, t := range r.Tasks {
@@ -114,11 +119,6 @@ func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Oper
 		ops = append(ops, s.Operations.Deleting(old.Key(), 0))
 	}
 	return o, append(ops, s.Operations.Creating(o.Key(), o)), gone, nil
-}
-
-// replaceable says that a newer wish may take the place of an operation.
-func replaceable(o operations.Operation) bool {
-	return slices.Contains([]string{planner.KindChange, planner.KindUpgrade, planner.KindPlan, want.KindProvision}, o.Kind) && o.State != operations.Queued
 }
 
 // failing says that a machine could not be changed: correcting what is wished for is what mends that.

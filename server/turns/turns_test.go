@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
@@ -22,7 +21,7 @@ func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
 // kept is an operation that a test begins with; its ID is its number.
 type kept struct {
-	kind   string
+	kind   operations.Kind
 	state  operations.State
 	failed bool // one of its tasks
 }
@@ -45,7 +44,7 @@ func put(t *testing.T, s *state.State, all []kept) {
 		}
 		write(o)
 	}
-	write(operations.Operation{ID: "op-other", Kind: planner.KindRemoval, Subject: "fleet-default/other", State: operations.Running, Created: noon().Add(-time.Hour)})
+	write(operations.Operation{ID: "op-other", Kind: operations.KindRemoval, Subject: "fleet-default/other", State: operations.Running, Created: noon().Add(-time.Hour)})
 }
 
 // states are those of the harbour's operations by their IDs, the new one's as "new".
@@ -75,43 +74,43 @@ func TestBegin(t *testing.T) {
 		refused string // a part of the error
 	}{
 		{name: "nothing is under way", want: map[string]operations.State{"new": running}},
-		{name: "what was has ended", before: []kept{{planner.KindChange, operations.Failed, true}}, want: map[string]operations.State{"op-00": operations.Failed, "new": running}},
-		{name: "a change is under way", before: []kept{{planner.KindChange, running, false}}, refused: "or in its place with --replace"},
-		{name: "a removal is under way", before: []kept{{planner.KindRemoval, running, false}}, refused: "or put the new one behind it with --queue"},
+		{name: "what was has ended", before: []kept{{operations.KindChange, operations.Failed, true}}, want: map[string]operations.State{"op-00": operations.Failed, "new": running}},
+		{name: "a change is under way", before: []kept{{operations.KindChange, running, false}}, refused: "or in its place with --replace"},
+		{name: "a removal is under way", before: []kept{{operations.KindRemoval, running, false}}, refused: "or put the new one behind it with --queue"},
 		{
-			name: "behind a change", before: []kept{{planner.KindChange, running, false}}, request: turns.Request{Turn: turns.Queue},
+			name: "behind a change", before: []kept{{operations.KindChange, running, false}}, request: turns.Request{Turn: turns.Queue},
 			want: map[string]operations.State{"op-00": running, "new": queued},
 		},
 		{
-			name: "in place of a change", before: []kept{{planner.KindChange, running, false}}, request: turns.Request{Turn: turns.Replace},
+			name: "in place of a change", before: []kept{{operations.KindChange, running, false}}, request: turns.Request{Turn: turns.Replace},
 			want: map[string]operations.State{"op-00": aborted, "new": running},
 		},
 		{
-			name: "in place of one that stops", before: []kept{{planner.KindUpgrade, operations.Stopping, false}}, request: turns.Request{Turn: turns.Replace},
+			name: "in place of one that stops", before: []kept{{operations.KindUpgrade, operations.Stopping, false}}, request: turns.Request{Turn: turns.Replace},
 			want: map[string]operations.State{"op-00": aborted, "new": running},
 		},
-		{name: "not in place of a removal", before: []kept{{planner.KindRemoval, running, false}}, request: turns.Request{Turn: turns.Replace}, refused: "op-00"},
-		{name: "not in place of one that waits", before: []kept{{planner.KindChange, queued, false}}, request: turns.Request{Turn: turns.Replace}, refused: "op-00"},
+		{name: "not in place of a removal", before: []kept{{operations.KindRemoval, running, false}}, request: turns.Request{Turn: turns.Replace}, refused: "op-00"},
+		{name: "not in place of one that waits", before: []kept{{operations.KindChange, queued, false}}, request: turns.Request{Turn: turns.Replace}, refused: "op-00"},
 		{
-			name: "a correction of a change that fails", before: []kept{{planner.KindChange, running, true}},
-			want: map[string]operations.State{"op-00": aborted, "new": running},
-		},
-		{
-			name: "a correction of one that does not come to its end", before: []kept{{planner.KindUpgrade, running, false}}, request: turns.Request{Failing: true},
-			want: map[string]operations.State{"op-00": aborted, "new": running},
-		},
-		{name: "no correction of a removal that fails", before: []kept{{planner.KindRemoval, running, true}}, refused: "op-00"},
-		{
-			name: "queued behind what failed, which ends", before: []kept{{planner.KindChange, running, true}}, request: turns.Request{Turn: turns.Queue},
+			name: "a correction of a change that fails", before: []kept{{operations.KindChange, running, true}},
 			want: map[string]operations.State{"op-00": aborted, "new": running},
 		},
 		{
-			name: "the last of all", before: []kept{{planner.KindChange, running, false}, {planner.KindChange, queued, false}, {planner.KindRemoval, queued, false}},
+			name: "a correction of one that does not come to its end", before: []kept{{operations.KindUpgrade, running, false}}, request: turns.Request{Failing: true},
+			want: map[string]operations.State{"op-00": aborted, "new": running},
+		},
+		{name: "no correction of a removal that fails", before: []kept{{operations.KindRemoval, running, true}}, refused: "op-00"},
+		{
+			name: "queued behind what failed, which ends", before: []kept{{operations.KindChange, running, true}}, request: turns.Request{Turn: turns.Queue},
+			want: map[string]operations.State{"op-00": aborted, "new": running},
+		},
+		{
+			name: "the last of all", before: []kept{{operations.KindChange, running, false}, {operations.KindChange, queued, false}, {operations.KindRemoval, queued, false}},
 			request: turns.Request{Turn: turns.Replace, Dismiss: "the cluster is deleted"},
 			want:    map[string]operations.State{"op-00": aborted, "op-01": aborted, "op-02": aborted, "new": running},
 		},
 		{
-			name: "a full queue", before: append([]kept{{planner.KindChange, running, false}}, repeated(operations.MaxQueued, kept{planner.KindChange, queued, false})...),
+			name: "a full queue", before: append([]kept{{operations.KindChange, running, false}}, repeated(operations.MaxQueued, kept{operations.KindChange, queued, false})...),
 			request: turns.Request{Turn: turns.Queue}, refused: "16 operations of fleet-default/harbour are queued already",
 		},
 	} {
@@ -124,7 +123,7 @@ func TestBegin(t *testing.T) {
 			put(t, s, c.before)
 			before := states(s, "")
 			r := c.request
-			r.Subject, r.Kind, r.By = harbour, planner.KindChange, "user-a"
+			r.Subject, r.Kind, r.By = harbour, operations.KindChange, "user-a"
 			r.Tasks = []operations.Task{{ID: "one"}}
 			o, ops, _, err := turns.Begin(s, r, noon)
 			if c.refused != "" {
@@ -167,8 +166,8 @@ func TestOldOnesAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Store.Close()
-	put(t, s, repeated(operations.Kept+1, kept{planner.KindChange, operations.Succeeded, false}))
-	o, ops, gone, err := turns.Begin(s, turns.Request{Subject: harbour, Kind: planner.KindChange}, noon)
+	put(t, s, repeated(operations.Kept+1, kept{operations.KindChange, operations.Succeeded, false}))
+	o, ops, gone, err := turns.Begin(s, turns.Request{Subject: harbour, Kind: operations.KindChange}, noon)
 	if err != nil || len(gone) != 1 || gone[0].ID != "op-00" {
 		t.Fatalf("%v go, %v", gone, err)
 	}
@@ -188,8 +187,8 @@ func TestAsksTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Store.Close()
-	put(t, s, []kept{{planner.KindChange, operations.Running, false}})
-	request := turns.Request{Subject: harbour, Kind: planner.KindChange, Turn: turns.Replace}
+	put(t, s, []kept{{operations.KindChange, operations.Running, false}})
+	request := turns.Request{Subject: harbour, Kind: operations.KindChange, Turn: turns.Replace}
 	_, first, _, err := turns.Begin(s, request, noon)
 	if err != nil {
 		t.Fatal(err)

@@ -282,7 +282,7 @@ func (u *UI) Operation(r Request) (View, error) {
 		section = "fleets"
 	}
 	return View{
-		Title: cmp.Or(o.Title, o.Kind), Template: "operation", Data: v, Section: section,
+		Title: cmp.Or(o.Title, string(o.Kind)), Template: "operation", Data: v, Section: section,
 		Trail: trail, Command: "drover operations show " + Quoted(id), Topics: []string{TopicOperation(id)},
 	}, nil
 }

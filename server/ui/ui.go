@@ -133,7 +133,7 @@ type Link struct{ Title, URL string }
 
 // Request is what somebody wants to see.
 type Request struct {
-	Ctx context.Context
+	Ctx context.Context //nolint:containedctx // of the request
 	Who auth.Identity
 	// Param is a part of the path, Query what follows it.
 	Param func(name string) string

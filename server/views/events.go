@@ -5,6 +5,8 @@ package views
 import (
 	"time"
 
+	"github.com/drover-project/drover/server/audit"
+
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -35,4 +37,18 @@ func OfEvent(e records.Event, cluster string) Event {
 		Type: "event", ID: e.ID(), Revision: e.Revision, At: e.At, Cluster: cluster, ClusterID: e.ClusterID,
 		Kind: e.Kind, Key: e.Key, Name: e.Name, From: e.From, To: e.To, Code: e.Code, Cause: e.Cause,
 	}
+}
+
+// Audit is a part of the audit log of the server that was asked; others have logs of their own.
+type Audit struct {
+	// Server is its name, Level the setting audit-level.
+	Server string `json:"server"`
+	Level  int    `json:"level"`
+	// Data are the newest entries that were wanted, oldest first, and More says that there are older ones.
+	Data []audit.Entry `json:"data"`
+	More bool          `json:"more,omitempty"`
+	// Torn is how many lines were skipped that are no entry, as they were cut off when a server was killed.
+	Torn int `json:"torn,omitempty"`
+	// Lost is how many entries could not be written since the server started.
+	Lost int64 `json:"lost,omitempty"`
 }

@@ -13,7 +13,7 @@ import (
 type OperationSummary struct {
 	Type     string           `json:"type"` // operation
 	ID       string           `json:"id"`
-	Kind     string           `json:"kind"`
+	Kind     operations.Kind  `json:"kind"`
 	Cluster  string           `json:"cluster"` // <namespace>/<name>
 	Title    string           `json:"title"`
 	By       string           `json:"by,omitempty"` // id of the user

@@ -5,7 +5,7 @@ package views
 import (
 	"time"
 
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/want"
 )
@@ -14,7 +14,7 @@ import (
 type Asked struct {
 	// Kind is snapshot, restore, rehearse, rotate-certificates or rotate-encryption-keys; rotate-ca is rotate-certificates
 	// with CA. Of k3s and RKE2 rotate-server-token too.
-	Kind string `json:"kind"`
+	Kind operations.Kind `json:"kind"`
 	// Snapshot is the name of the one to take, which may be left out, or to restore.
 	Snapshot string `json:"snapshot,omitempty"`
 	// Machines are the names of those on whose hosts it is taken, all members of etcd without any, or of the one on whose host
@@ -32,8 +32,8 @@ type Asked struct {
 
 // Wish is what is asked for of a cluster of RKE1.
 func (a Asked) Wish() want.Wish {
-	if a.Kind == ops.KindCA {
-		a.Kind, a.CA = want.KindRotateCertificates, true
+	if a.Kind == operations.KindRotateCA {
+		a.Kind, a.CA = operations.KindRotateCertificates, true
 	}
 	return want.Wish{Kind: a.Kind, Snapshot: a.Snapshot, KeepState: a.KeepState, CA: a.CA, Services: a.Services}
 }

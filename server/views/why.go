@@ -10,7 +10,6 @@ import (
 
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/server/api/conditions"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 )
@@ -139,7 +138,7 @@ func OfCauses(cl records.Cluster, machines []records.Machine, operation *Operati
 			w.Causes = append([]Cause{c}, w.Causes[:len(w.Causes)-1]...)
 		}
 	}
-	w.Well = len(w.Causes) == 0 && w.State == "active"
+	w.Well = len(w.Causes) == 0 && w.State == string(records.ClusterActive)
 	if n := len(w.Causes) - MaxCauses; n > 0 {
 		w.Causes, w.More = w.Causes[:MaxCauses], n
 	}
@@ -165,7 +164,7 @@ func (w Why) Named(faults []string) Why {
 
 // OfFleetCauses is OfCauses for a fleet, whose machines depend on each other only while a plan is given to several.
 func OfFleetCauses(f records.Fleet, machines []records.Machine, operation *OperationSummary, machine string) Why {
-	cl := records.Cluster{Object: f.Object, ID: f.ID, Status: records.ClusterStatus{State: planner.ClusterActive, Since: f.Created}}
+	cl := records.Cluster{Object: f.Object, ID: f.ID, Status: records.ClusterStatus{State: records.ClusterActive, Since: f.Created}}
 	if machine != "" {
 		waits := slices.ContainsFunc(machines, func(m records.Machine) bool {
 			return m.Key() == machine && m.Status.Code == string(verdict.WaitGiven)
@@ -240,7 +239,7 @@ func causeOf(cl records.Cluster, m records.Machine) (c Cause, not bool) {
 // clusterCause is what is wrong with the cluster itself: a gate that keeps all machines from getting plans, or
 // whatever its message says when no machine shows a cause.
 func clusterCause(cl records.Cluster, w Why, gate *Cause) (Cause, bool) {
-	if gate == nil && (len(w.Causes) > 0 || w.State == "active" || w.Machine != "") {
+	if gate == nil && (len(w.Causes) > 0 || w.State == string(records.ClusterActive) || w.Machine != "") {
 		return Cause{}, false
 	}
 	c := Cause{State: w.State, Cause: w.Message, Since: w.Since}
@@ -255,7 +254,7 @@ func clusterCause(cl records.Cluster, w Why, gate *Cause) (Cause, bool) {
 	case cl.Spec.Docker():
 	case cl.Spec.KubernetesVersion == "":
 		code = verdict.NoVersion
-	case w.State == "pending":
+	case w.State == string(records.ClusterPending):
 		code = verdict.MissingRoles
 		c.Fix = "run on a host what `drover clusters join-command " + cl.Name + " --all-roles` prints"
 	}

@@ -39,7 +39,7 @@ func begins(m *records.Machine) { m.Status.Init = true }
 func harbour(state, message string) records.Cluster {
 	return records.Cluster{
 		Object: records.Object{Namespace: "fleet-default", Name: "harbour"}, Spec: clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1"},
-		Status: records.ClusterStatus{State: state, Message: message, Since: noon},
+		Status: records.ClusterStatus{State: records.ClusterState(state), Message: message, Since: noon},
 	}
 }
 

@@ -74,11 +74,7 @@ func (b *bench) rights(ctx context.Context) (err error) {
 		f.clusters[key], f.apis[key] = clusterID(i), f.api(key)
 	}
 	keeper := rights.NewKeeper(rights.Options{
-		Clusters: func() []records.ClusterKey { return slices.Collect(maps.Keys(f.clusters)) },
-		Cluster:  func(key records.ClusterKey) (string, bool) { id, ok := f.clusters[key]; return id, ok },
-		Projects: noProjects{}, Secrets: func(string) []records.ProjectSecret { return nil }, Reports: func() bool { return false },
-		Differs:  func(context.Context, records.ClusterKey, []string) error { return nil },
-		Bindings: f.bindings, Find: f.state.Role, User: f.user, Uses: f.uses,
+		Stored: f, Find: f.state.Role, Projects: noProjects{}, Reports: func() bool { return false },
 		Client: func(key records.ClusterKey) (kubernetes.Interface, error) { return f.apis[key], nil },
 		Sweep:  func(context.Context, records.ClusterKey, func(string) bool) error { return nil },
 		Logger: slog.New(slog.DiscardHandler),
@@ -94,6 +90,21 @@ func (b *bench) rights(ctx context.Context) (err error) {
 	b.table.note(fmt.Sprintf("all rights in %d clusters after a start, %d objects", rightsClusters, f.writes.Load()), inMillis(time.Since(began)-noWrites))
 	return b.rightsSoon(ctx, f)
 }
+
+// Staying are all clusters.
+func (f *farm) Staying() []records.ClusterKey { return slices.Collect(maps.Keys(f.clusters)) }
+
+// Cluster is the ID of a cluster.
+func (f *farm) Cluster(key records.ClusterKey) (string, bool) {
+	id, ok := f.clusters[key]
+	return id, ok
+}
+
+// Secrets are none.
+func (*farm) Secrets(string) []records.ProjectSecret { return nil }
+
+// Differs keeps nothing.
+func (*farm) Differs(context.Context, records.ClusterKey, []string) error { return nil }
 
 func clusterID(i int) string { return fmt.Sprintf("c-m-%08d", i) }
 
@@ -160,7 +171,8 @@ func (f *farm) people(ctx context.Context) error {
 	return nil
 }
 
-func (f *farm) bindings(id string) (all []roles.Binding) {
+// Bindings are those of a cluster.
+func (f *farm) Bindings(id string) (all []roles.Binding) {
 	for _, of := range []string{id, ""} {
 		for _, d := range f.state.BindingsByCluster.Find(of) {
 			all = append(all, d.Value)
@@ -169,13 +181,15 @@ func (f *farm) bindings(id string) (all []roles.Binding) {
 	return all
 }
 
-func (f *farm) user(principal string) (string, bool) {
+// EnabledUser is the user of a principal.
+func (f *farm) EnabledUser(principal string) (string, bool) {
 	id, local := roles.LocalUserID(principal)
 	d, ok := f.state.Users.Get(id)
 	return id, local && ok && !d.Value.Disabled
 }
 
-func (f *farm) uses(userID, clusterID string) bool {
+// Uses says whether a user may use a cluster.
+func (f *farm) Uses(userID, clusterID string) bool {
 	d, ok := f.state.Users.Get(userID)
 	grants := f.state.GrantsOf(d.Value)
 	return ok && auth.May(auth.Identity{UserID: userID, Grants: grants, Admin: grants.Everything()}, auth.Proxy, auth.OfCluster(clusterID))

@@ -67,7 +67,7 @@ func (p *person) directly(args ...string) error {
 // refused says whether the cluster itself does not know the person.
 func (p *person) refused(args ...string) error {
 	if err := p.directly(args...); err == nil || !strings.Contains(err.Error(), "Unauthorized") && !strings.Contains(err.Error(), "must be logged in") {
-		return fmt.Errorf("%s is not refused: %v", p.name, err)
+		return fmt.Errorf("%s is not refused: %w", p.name, err)
 	}
 	return nil
 }

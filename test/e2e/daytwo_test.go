@@ -249,7 +249,7 @@ func (f *fleet) joinsAfterLoss(s *ship) (machine string) {
 	must(f.T, bed.Await(ctx, "the new server waits", time.Second, func(ctx context.Context) error {
 		m, is, err := f.machineOf(ctx, s)
 		if err != nil || !is || m.Cause == "" {
-			return fmt.Errorf("its machine: %v %v %q", is, err, m.Cause)
+			return fmt.Errorf("its machine: %v %v %q", is, err, m.Cause) //nolint:errorlint // may be none
 		}
 		f.Logf("%s: %s: %s", s.Name(), m.DroverState, m.Cause)
 		machine = m.MachineName()

@@ -269,11 +269,11 @@ func (f *fleet) awaitActive(want int) {
 		}
 		out, err := f.Drover(ctx, "clusters", "ls", "-o", "json")
 		if err != nil || !strings.Contains(out, `"state": "active"`) {
-			return fmt.Errorf("the cluster is not active: %v: %s", err, out)
+			return fmt.Errorf("the cluster is not active: %v: %s", err, out) //nolint:errorlint // may be none
 		}
 		out, err = f.Drover(ctx, "operations", "ls", "-o", "json")
 		if err != nil || strings.Contains(out, `"state": "running"`) || strings.Contains(out, `"state": "queued"`) {
-			return fmt.Errorf("the operations are not done: %v: %s", err, out)
+			return fmt.Errorf("the operations are not done: %v: %s", err, out) //nolint:errorlint // may be none
 		}
 		return nil
 	}))

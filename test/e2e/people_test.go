@@ -126,7 +126,7 @@ func (w *walk) marksCountForNothing(config, namespace, project, other string) {
 	w.within(time.Now(), "the label of a namespace made in the project", func() error {
 		out, err := w.Kubectl(w.ctx, "--kubeconfig", config, "get", "namespace", "marked", "-o", `jsonpath={.metadata.labels.field\.cattle\.io/projectId}`)
 		if _, short, _ := strings.Cut(project, ":"); err != nil || out != short {
-			return fmt.Errorf("it is %q: %v", out, err)
+			return fmt.Errorf("it is %q: %w", out, err)
 		}
 		return is("marked", project)()
 	})
@@ -143,7 +143,7 @@ func (w *walk) projectSecret(admin *person, project string, namespaces ...string
 	for _, namespace := range namespaces {
 		w.within(time.Now(), "the project's secret is in "+namespace, func() error {
 			if text, err := value(namespace); err != nil || text != "aHVudGVyMg==" {
-				return fmt.Errorf("there is %q: %v", text, err)
+				return fmt.Errorf("there is %q: %w", text, err)
 			}
 			return nil
 		})

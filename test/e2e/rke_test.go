@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-project/drover/rke1/wanted"
+	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/test/bed"
 	"github.com/drover-project/drover/test/rke1bed"
 	"github.com/drover-project/drover/test/rke1images"
@@ -186,7 +186,7 @@ func (y *rkeYard) containers() map[string]string {
 		}
 		for line := range strings.Lines(out) {
 			name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-			if name == wanted.ControllerManager || name == wanted.Scheduler {
+			if name == desired.ControllerManager || name == desired.Scheduler {
 				rest, _, _ = strings.Cut(rest, " ") // on a busy machine they lose their lease, end by themselves, and Docker starts them
 			}
 			all[h.Name()+" "+name] = rest

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/views"
 	"github.com/drover-project/drover/test/bed"
 )
@@ -32,12 +31,12 @@ func (s *rkeServer) encrypted(more string) string {
 }
 
 // operationOf waits for an operation of a kind that is as wanted.
-func (s *rkeServer) operationOf(kind string, limit time.Duration, is func(views.Operation) bool) views.Operation {
+func (s *rkeServer) operationOf(kind operations.Kind, limit time.Duration, is func(views.Operation) bool) views.Operation {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, limit)
 	defer cancel()
 	var found views.Operation
-	must(s.T, bed.Await(ctx, "an operation of kind "+kind, 200*time.Millisecond, func(ctx context.Context) error {
+	must(s.T, bed.Await(ctx, "an operation of kind "+string(kind), 200*time.Millisecond, func(ctx context.Context) error {
 		all, err := s.operations(ctx)
 		if err != nil {
 			return err
@@ -109,12 +108,12 @@ func TestRKEServerOperations(t *testing.T) {
 	began = time.Now()
 	file := s.encrypted("rotate_certificates: {}\n")
 	s.drover(s.server, "apply", "-f", file)
-	under := s.operationOf(want.KindRotateCertificates, 2*time.Minute, func(o views.Operation) bool {
+	under := s.operationOf(operations.KindRotateCertificates, 2*time.Minute, func(o views.Operation) bool {
 		return len(o.Tasks) > 3 // the state is kept, and certificates are being deployed
 	})
 	s.kill(s.server)
 	s.start(s.server)
-	rotated := s.operationOf(want.KindRotateCertificates, 15*time.Minute, func(o views.Operation) bool { return o.State == operations.Succeeded })
+	rotated := s.operationOf(operations.KindRotateCertificates, 15*time.Minute, func(o views.Operation) bool { return o.State == operations.Succeeded })
 	if rotated.ID != under.ID {
 		t.Errorf("the rotation that was under way when the server was killed is %s, the one that succeeded %s", under.ID, rotated.ID)
 	}
@@ -149,11 +148,11 @@ func TestRKEServerOperations(t *testing.T) {
 	}
 	all, err := s.operations(ctx)
 	must(t, err)
-	kinds := map[string]int{}
+	kinds := map[operations.Kind]int{}
 	for _, o := range all {
 		kinds[o.Kind]++
 	}
-	if kinds[want.KindRotateCertificates] != 1 || kinds[want.KindRestore] != 1 || kinds[want.KindRotateKeys] != 1 || kinds[want.KindSnapshot] != 1 {
+	if kinds[operations.KindRotateCertificates] != 1 || kinds[operations.KindRestore] != 1 || kinds[operations.KindRotateKeys] != 1 || kinds[operations.KindSnapshot] != 1 {
 		t.Errorf("each wish is carried out once: %v", kinds)
 	}
 }

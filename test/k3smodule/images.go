@@ -54,8 +54,8 @@ func (w *Workshop) Images(context.Context) error {
 	}
 	entries := []Entry{{Name: "bin/busybox", File: busybox}}
 	for _, applet := range bytes.Fields(applets) {
-		if name := path.Join("bin", string(applet)); name != "bin/busybox" {
-			entries = append(entries, Entry{Name: name, Link: "/bin/busybox"})
+		if ref := path.Join("bin", string(applet)); ref != "bin/busybox" {
+			entries = append(entries, Entry{Name: ref, Link: "/bin/busybox"})
 		}
 	}
 	return WriteImage(w.BusyboxArchive(), v1.Config{Cmd: []string{"/bin/sh"}}, entries, BusyboxImage)

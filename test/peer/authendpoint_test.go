@@ -76,7 +76,7 @@ contexts: [{name: webhook, context: {user: Default, cluster: Default}}]
 		},
 		Tokens: func() []records.Token { p.mu.Lock(); defer p.mu.Unlock(); return p.tokens },
 		User:   func(id string) (records.User, bool) { return records.User{ID: id, Groups: []string{"team://1"}}, true },
-		Uses:   func(string, string) bool { return true }, Image: func() string { return "drover/rancher-agent:test" },
+		Uses:   func(string, string) bool { return true }, Image: func() string { return "drover/rancher-agent:test" }, Registry: func() string { return "" },
 		Client: func(records.ClusterKey) (clientgo.Interface, error) { return client, nil }, Now: time.Now, Logger: log,
 	})
 	ctx, stop := context.WithCancel(t.Context())
@@ -148,7 +148,7 @@ contexts: [{name: webhook, context: {user: Default, cluster: Default}}]
 	queue.Add("fleet-default/harbour")
 	awaitFor(t, 2*refusedWithin, "ann is refused", func() error {
 		if err := pods(ann); err == nil || !strings.Contains(err.Error(), "401") {
-			return fmt.Errorf("she is not: %v", err)
+			return fmt.Errorf("she is not: %w", err)
 		}
 		return nil
 	})

@@ -140,11 +140,11 @@ func (w *wire) note(r *http.Request) *http.Request {
 	s := seen{at: time.Now(), method: r.Method, path: r.URL.Path, query: r.URL.Query(), proto: r.Proto}
 	if r.Method == http.MethodPut {
 		text, err := io.ReadAll(r.Body)
-		if err == nil {
-			s.sent = new(secret)
-			err = json.Unmarshal(text, s.sent)
-		}
 		if err != nil {
+			panic(http.ErrAbortHandler) // the agent was killed while it sent
+		}
+		s.sent = new(secret)
+		if err := json.Unmarshal(text, s.sent); err != nil {
 			w.Errorf("a PUT was not a Secret: %v", err)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(text))

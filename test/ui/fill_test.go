@@ -58,7 +58,7 @@ func (s *served) clusters(now time.Time) {
 			ID:     fmt.Sprintf("c-m-%08d", i), CreatorID: "u-admin",
 			Spec: clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: &clusterspec.RKEConfig{}},
 			Status: records.ClusterStatus{
-				ObservedGeneration: 2, Initialized: c.machines > 0, Ready: c.state == "active", Connected: c.state == "active", State: c.state, Message: c.message,
+				ObservedGeneration: 2, Initialized: c.machines > 0, Ready: c.state == "active", Connected: c.state == "active", State: records.ClusterState(c.state), Message: c.message,
 				Failed: c.state == "unavailable", Since: now.Add(-time.Duration(i*7+3) * time.Minute), Version: c.version, APIEndpoint: "https://192.0.2.10:6443",
 			},
 		}

@@ -42,6 +42,7 @@ import (
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/people"
+	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/settings"
@@ -114,7 +115,7 @@ func (s *served) options(quiet *slog.Logger) api.Options {
 	register := registration.New(registration.Options{State: s.st, Settings: s.set, Now: now})
 	watching := func(string) (time.Time, bool) { return now().Add(-time.Hour), true }
 	control := clusters.New(clusters.Options{
-		State: s.st, Versions: data, InstallerImage: func() string { return "" }, Logger: quiet, Now: now, Watching: watching, API: s.clusterSeen,
+		State: s.st, Versions: data, InstallerImage: func() string { return "" }, Logger: quiet, Now: now, Watching: watching, API: s.clusterSeen, Nodes: noNodes{},
 		Tunnel: func(records.Subject) observed.Tunnel {
 			return observed.Tunnel{Connected: true, Since: now().Add(-time.Hour)}
 		},
@@ -163,6 +164,12 @@ func (s *served) clusterSeen(key records.ClusterKey) observed.API {
 	}
 	return seen
 }
+
+// noNodes performs no orders.
+type noNodes struct{}
+
+func (noNodes) Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
+func (noNodes) Want(records.ClusterKey, []planner.NodeOrder)                     {}
 
 // tunnels are those of two servers, of which one is silent.
 func (s *served) tunnels(context.Context) []relay.Held {

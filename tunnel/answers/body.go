@@ -25,7 +25,7 @@ type body struct {
 	bound     Bound
 	together  *together
 	// asked is the context of the request as it was given, ctx that with which it was sent; end ends ctx.
-	asked, ctx context.Context
+	asked, ctx context.Context //nolint:containedctx // io.ReadCloser has no place for them
 	end        func()
 
 	// mu is held for what follows: a watch is closed while it is read.

@@ -68,8 +68,8 @@ type Session struct {
 	conn    io.ReadWriter
 	client  bool
 	work    sync.WaitGroup
-	over    chan struct{} // closed once err is set
-	context context.Context
+	over    chan struct{}   // closed once err is set
+	context context.Context //nolint:containedctx // is the life of the session
 
 	mu      sync.Mutex
 	err     error // why it is over

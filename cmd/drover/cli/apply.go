@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -163,7 +164,7 @@ func active(c views.Cluster, gone bool) (done bool, waits string) {
 		return false, "it does not exist any more"
 	case c.ObservedGeneration < c.Generation:
 		return false, "the server has not looked at the change yet"
-	case c.State == "active":
+	case c.State == string(records.ClusterActive):
 		return true, ""
 	}
 	return false, c.State + ": " + c.Message

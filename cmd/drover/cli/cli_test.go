@@ -44,6 +44,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Setenv("DROVER", program)
+			e.Setenv("GORACE", os.Getenv("GORACE")) // no second of waiting at the end of each command
 			e.Setenv("ADDRESS", listener.Addr().String())
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("DROVER_DATA_DIR", filepath.Join(e.WorkDir, "data"))

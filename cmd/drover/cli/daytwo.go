@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/cmd/drover/follow"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -41,7 +42,7 @@ func (a *app) ask(ctx context.Context, c *client.Client, one views.Cluster, aske
 	}
 	var begun views.Begun
 	if err := c.Send(ctx, "POST", clusterPath(one)+"/operations?"+q.Encode(), asked, &begun); err != nil {
-		return fmt.Errorf("%s: %w", strings.ReplaceAll(asked.Kind, "-", " "), err) // the server names the cluster
+		return fmt.Errorf("%s: %w", strings.ReplaceAll(string(asked.Kind), "-", " "), err) // the server names the cluster
 	}
 	if o.dryRun {
 		return a.show(begun.Lines, func(t *table) {
@@ -161,7 +162,7 @@ each host looks whether it is whole.`,
 			if err != nil {
 				return err
 			}
-			return a.ask(ctx, c, one, views.Asked{Kind: "snapshot", Snapshot: name, Machines: names}, o)
+			return a.ask(ctx, c, one, views.Asked{Kind: operations.KindSnapshot, Snapshot: name, Machines: names}, o)
 		}),
 	}
 	cmd.Flags().StringVar(&name, "name", "", "name of the snapshot (default: the cluster's ID, a random text and the time); of k3s and RKE2 the beginning of its name (default: on-demand)")
@@ -193,7 +194,7 @@ lost, register new hosts, copy the file to one of them, and restore it there.`,
 				if err != nil {
 					return err
 				}
-				return a.ask(ctx, c, one, views.Asked{Kind: "restore", Snapshot: args[1], KeepState: keep, Machines: names, Mode: mode}, o)
+				return a.ask(ctx, c, one, views.Asked{Kind: operations.KindRestore, Snapshot: args[1], KeepState: keep, Machines: names, Mode: mode}, o)
 			})(cmd, args)
 		},
 	}
@@ -214,7 +215,7 @@ func (a *app) clustersRotate() *cobra.Command {
 	certificates := &cobra.Command{
 		Use: "certificates NAME", Short: "Issue certificates again and deploy them host by host, also when they have ended", Args: needs("NAME"),
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			asked.Kind = "rotate-certificates"
+			asked.Kind = operations.KindRotateCertificates
 			return a.ask(ctx, c, one, asked, o)
 		}),
 	}
@@ -224,7 +225,7 @@ func (a *app) clustersRotate() *cobra.Command {
 	keys := &cobra.Command{
 		Use: "encryption-keys NAME", Short: "Encrypt every Secret with a new key; the old one goes when nothing is written with it any more", Args: needs("NAME"),
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			return a.ask(ctx, c, one, views.Asked{Kind: "rotate-encryption-keys"}, k)
+			return a.ask(ctx, c, one, views.Asked{Kind: operations.KindRotateKeys}, k)
 		}),
 	}
 	k.flags(keys)
@@ -234,7 +235,7 @@ func (a *app) clustersRotate() *cobra.Command {
 join, and by which what etcd and its snapshots hold of the cluster's certificates and keys is read. All servers have to work. Workers
 have another token, which stays. Snapshots of before are restored with the token of then, which the server keeps.`,
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			return a.ask(ctx, c, one, views.Asked{Kind: "rotate-server-token"}, s)
+			return a.ask(ctx, c, one, views.Asked{Kind: operations.KindRotateToken}, s)
 		}),
 	}
 	s.flags(token)
@@ -244,7 +245,7 @@ have another token, which stays. Snapshots of before are restored with the token
 makes the new CAs, signed by those of now too, has etcd take them, and all servers and then the workers restart. All servers have to
 work. The old CAs count until the next rotation, so that kubeconfigs that were copied off the hosts have to be renewed before it.`,
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			return a.ask(ctx, c, one, views.Asked{Kind: "rotate-certificates", CA: true}, h)
+			return a.ask(ctx, c, one, views.Asked{Kind: operations.KindRotateCertificates, CA: true}, h)
 		}),
 	}
 	ca.Flags().BoolVar(&h.noSnapshot, "no-snapshot", false, "begin without a snapshot of what the cluster is now, of k3s and RKE2")

@@ -64,7 +64,7 @@ func (a *app) operationsList() *cobra.Command {
 				Printer: a.printer(), Errs: a.Err, What: "watch operations", Narrow: 8,
 				Heading: []string{"ID", "CLUSTER", "KIND", "STATE", "DONE", "BY", "AGE", "WAITING FOR", "TITLE", "REASON"},
 				Cells: func(o views.OperationSummary, now time.Time) []string {
-					return []string{o.ID, o.Cluster, o.Kind, string(o.State), doneText(o), orDash(o.By), ago(now, o.Created), orDash(waitText(o.Wait)), orDash(o.Title), orDash(o.Reason)}
+					return []string{o.ID, o.Cluster, string(o.Kind), string(o.State), doneText(o), orDash(o.By), ago(now, o.Created), orDash(waitText(o.Wait)), orDash(o.Title), orDash(o.Reason)}
 				},
 				Key:  func(o views.OperationSummary) string { return o.ID },
 				News: operationText,
@@ -175,7 +175,7 @@ func describeOperation(t *table, o views.Operation, now time.Time) {
 	}
 	t.Row("id", o.ID)
 	t.Row("cluster", o.Cluster)
-	t.Row("kind", o.Kind)
+	t.Row("kind", string(o.Kind))
 	t.Row("title", orDash(o.Title))
 	t.Row("asked for by", orDash(o.By))
 	t.Row("state", string(o.State))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/cmd/drover/tree"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
@@ -31,7 +32,7 @@ SNAPSHOT is a name that ` + "`drover snapshots ls`" + ` shows, or the path of a 
 		Example: "  drover snapshots rehearse harbour etcd-snapshot-pier-1-1763850000 --fleet spare --wait\n  drover snapshots rehearse harbour /root/etcd-snapshot-pier-1-1763850000 --on spare-1 --dry-run",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-				asked := views.Asked{Kind: planner.KindRehearse, Snapshot: args[1], Fleet: fleet}
+				asked := views.Asked{Kind: operations.KindRehearse, Snapshot: args[1], Fleet: fleet}
 				switch {
 				case machine == "" && fleet == "":
 					return usage("where is the snapshot to be restored? Name a machine of a fleet with --on, or a fleet with --fleet")

@@ -117,7 +117,7 @@ func findings(err error) []upgrades.Finding {
 
 func (a *app) clustersWindow() *cobra.Command {
 	var set string
-	var clear bool
+	var off bool
 	cmd := &cobra.Command{
 		Use: "window NAME", Short: "Show or set when a cluster's machines may be restarted", Args: needs("NAME"),
 		Long: `Show or set when a cluster's machines may be restarted: days, from-until, and the zone of that clock; several windows with
@@ -135,7 +135,7 @@ restores, rotations, removals) do not wait. ` + "`drover operations hurry ID`" +
 				}
 				var w views.Window
 				var err error
-				if given || clear {
+				if given || off {
 					err = c.Send(ctx, "POST", clusterPath(one)+"/window/set", views.AskedWindow{Window: set}, &w)
 				} else {
 					err = c.Get(ctx, clusterPath(one)+"/window", &w)
@@ -148,7 +148,7 @@ restores, rotations, removals) do not wait. ` + "`drover operations hurry ID`" +
 		},
 	}
 	cmd.Flags().StringVar(&set, "set", "", "the window, such as \"Sat 22:00-04:00 Europe/Berlin\"")
-	cmd.Flags().BoolVar(&clear, "clear", false, "take the window off: machines may restart at any time")
+	cmd.Flags().BoolVar(&off, "clear", false, "take the window off: machines may restart at any time")
 	cmd.MarkFlagsMutuallyExclusive("set", "clear")
 	return cmd
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -241,7 +242,7 @@ func TestFollowUntil(t *testing.T) {
 		_, a := newFleet(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := follow(ctx, a, time.Minute); err != context.Canceled {
+		if _, err := follow(ctx, a, time.Minute); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})

@@ -63,7 +63,7 @@ func (c *Client) Subscribe(ctx context.Context, path string) (*websocket.Conn, e
 	dialer := websocket.Dialer{TLSClientConfig: c.tls.Clone(), Proxy: http.ProxyFromEnvironment, HandshakeTimeout: time.Minute}
 	dialer.TLSClientConfig.NextProtos = []string{"http/1.1"} // HTTP/2 has no such upgrade
 	header := http.Header{"Authorization": {"Bearer " + c.context.Token}, "User-Agent": {"drover"}}
-	conn, answer, err := dialer.DialContext(ctx, "wss"+strings.TrimPrefix(c.context.Server, "https")+path, header)
+	conn, answer, err := dialer.DialContext(ctx, "wss"+strings.TrimPrefix(c.context.Server, "https")+path, header) //nolint:bodyclose // the library has read and closed it
 	switch {
 	case err == nil:
 		conn.SetReadLimit(maxFrame)

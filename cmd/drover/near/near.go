@@ -14,11 +14,11 @@ const most = 8
 // Names are those of known that are most like a name, the likest first: at most three, with one mistake for each three letters,
 // or that begin as it does.
 func Names(name string, known []string) []string {
-	type close struct {
+	type candidate struct {
 		name string
 		off  int
 	}
-	var all []close
+	var all []candidate
 	lower := strings.ToLower(name)
 	for _, one := range known {
 		off := distance(lower, strings.ToLower(one))
@@ -26,10 +26,10 @@ func Names(name string, known []string) []string {
 			off = min(off, 1)
 		}
 		if off <= max(1, len([]rune(name))/3) {
-			all = append(all, close{one, off})
+			all = append(all, candidate{one, off})
 		}
 	}
-	slices.SortFunc(all, func(a, b close) int { return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(all, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.name, b.name)) })
 	var found []string
 	for _, one := range all {
 		if !slices.Contains(found, one.name) {

@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
 )
 
 // Table collects rows; its first row is the heading.
@@ -137,11 +139,11 @@ func colourRow(line string, row, heading []string) string {
 func colourOf(state string) string {
 	word, _, _ := strings.Cut(strings.ToLower(state), ":")
 	switch word {
-	case "active", "enabled", "succeeded", "done", "ready":
+	case string(records.ClusterActive), string(operations.Succeeded), "enabled", "done", "ready":
 		return green
-	case "failed", "error", "unavailable", "disconnected", "refused", "partial":
+	case string(operations.Failed), string(records.ClusterError), string(records.ClusterUnavailable), "disconnected", "refused", "partial":
 		return red
-	case "disabled", "", "-", "aborted":
+	case string(operations.Aborted), "disabled", "", "-":
 		return ""
 	}
 	return yellow

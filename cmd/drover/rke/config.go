@@ -20,7 +20,7 @@ import (
 
 func (a *App) configCommand() *cobra.Command {
 	var name, version string
-	var print, minimal, empty, list, images, all, questions bool
+	var toOutput, minimal, empty, list, images, all, questions bool
 	cmd := &cobra.Command{
 		Use: "config", Short: "Write a cluster.yml to begin with, or list the Kubernetes versions", Args: cobra.NoArgs,
 		Long: `Write a cluster.yml to begin with. On a terminal it asks for hosts and settings as rke does, where an empty answer takes what stands
@@ -50,7 +50,7 @@ With --all they do so for all versions that are offered. The patch levels in bet
 			}
 			minimal = minimal || empty
 			text := starter.File(v.Default(), minimal)
-			if asked, err := asks(cmd, questions, print || minimal); err != nil {
+			if asked, err := asks(cmd, questions, toOutput || minimal); err != nil {
 				return err
 			} else if asked {
 				if _, err := os.Stat(name); err == nil {
@@ -60,7 +60,7 @@ With --all they do so for all versions that are offered. The patch levels in bet
 					return err
 				}
 			}
-			if print {
+			if toOutput {
 				_, err := a.Out.Write(text)
 				return err
 			}
@@ -80,7 +80,7 @@ With --all they do so for all versions that are offered. The patch levels in bet
 		},
 	}
 	cmd.Flags().StringVarP(&name, "name", "n", "cluster.yml", "file to write")
-	cmd.Flags().BoolVarP(&print, "print", "p", false, "print it instead of writing a file")
+	cmd.Flags().BoolVarP(&toOutput, "print", "p", false, "print it instead of writing a file")
 	cmd.Flags().BoolVar(&questions, "ask", false, "ask for hosts and settings, as is done anyway on a terminal where neither --print nor --minimal is given; --ask=false does not")
 	cmd.Flags().BoolVar(&minimal, "minimal", false, "only what has to be written, without comments on the rest")
 	cmd.Flags().BoolVarP(&empty, "empty", "e", false, "the same as --minimal")

@@ -95,8 +95,8 @@ func (a *App) openRunning(ctx context.Context, f adoption) (*cluster, error) {
 }
 
 // readFromCluster takes the state that the cluster keeps.
-func (c *cluster) readFromCluster(ctx context.Context, kubeconfig string) error {
-	credentials, err := administrator(kubeconfig)
+func (c *cluster) readFromCluster(ctx context.Context, kubeconfigFile string) error {
+	credentials, err := administrator(kubeconfigFile)
 	if err != nil {
 		return err
 	}

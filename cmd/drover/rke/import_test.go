@@ -94,8 +94,8 @@ func TestConclude(t *testing.T) {
 				}
 				got[file] = string(text)
 			}
-			if diff := cmp.Diff(map[string]string{"cluster.yml": "# as its owner wrote it\n", "kube_config_cluster.yml": adminConfig}, got); diff != "" {
-				t.Error(diff)
+			if changes := cmp.Diff(map[string]string{"cluster.yml": "# as its owner wrote it\n", "kube_config_cluster.yml": adminConfig}, got); changes != "" {
+				t.Error(changes)
 			}
 			if _, err := os.Stat(filepath.Join(out, "cluster.rkestate")); err != nil {
 				t.Error(err)

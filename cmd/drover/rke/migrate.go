@@ -25,7 +25,7 @@ func (a *App) migrateCommand() *cobra.Command {
 
 func (a *App) migratePlanCommand() *cobra.Command {
 	var f flags
-	var kubeconfig, releases, output string
+	var kubeconfigFile, releases, output string
 	cmd := &cobra.Command{
 		Use: "plan", Short: "Say what a move of the cluster to RKE2 would need, host by host; nothing is changed", Args: cobra.NoArgs,
 		Long: `Say what a move of the cluster to RKE2 would need, for the cluster and host by host: the version,
@@ -47,8 +47,8 @@ for somebody, and "without" has no equivalent.`,
 				return err
 			}
 			in := migrate.Input{Config: c.config, Releases: known.List(rke2versions.RKE2)}
-			if kubeconfig != "" {
-				if in.Live, err = look(cmd.Context(), kubeconfig); err != nil {
+			if kubeconfigFile != "" {
+				if in.Live, err = look(cmd.Context(), kubeconfigFile); err != nil {
 					return err
 				}
 			}
@@ -66,7 +66,7 @@ for somebody, and "without" has no equivalent.`,
 	}
 	a.configFlag(cmd, &f)
 	s := cmd.Flags()
-	s.StringVar(&kubeconfig, "kubeconfig", "", "look at the running cluster too, with this kubeconfig")
+	s.StringVar(&kubeconfigFile, "kubeconfig", "", "look at the running cluster too, with this kubeconfig")
 	s.StringVar(&releases, "version-data", "", "file with versions of RKE2 beyond the built-in ones, in drover's or Rancher's form")
 	s.StringVarP(&output, "output", "o", "text", "text or json")
 	return cmd

@@ -228,8 +228,8 @@ func (c *cluster) work() engine.Work {
 }
 
 // options are the engine's surroundings: hosts over SSH, and the state in its file, which is
-// this command's until close. close ends the connections, too.
-func (c *cluster) options() (o engine.Options, close func(), err error) {
+// this command's until end, which ends the connections, too.
+func (c *cluster) options() (o engine.Options, end func(), err error) {
 	unlock, err := c.lock()
 	if err != nil {
 		return o, nil, err

@@ -57,11 +57,11 @@ type Archive struct {
 }
 
 // At is the archive at path; nil when its name is none of an archive.
-func At(path string) *Archive {
+func At(file string) *Archive {
 	for _, kind := range decompressors {
 		for _, suffix := range kind.suffixes {
-			if strings.HasSuffix(path, suffix) {
-				return &Archive{path: path, decompress: kind.open}
+			if strings.HasSuffix(file, suffix) {
+				return &Archive{path: file, decompress: kind.open}
 			}
 		}
 	}

@@ -167,7 +167,7 @@ func Open(c Config) (*Bucket, error) {
 	if c.AccessKey != "" {
 		keys = credentials.NewStaticV4(c.AccessKey, c.SecretKey, "")
 	} else {
-		keys = credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: http.DefaultClient}})
+		keys = credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{Timeout: c.Stall}}})
 	}
 	o := minio.Options{
 		Creds: keys, Secure: !c.Insecure, Transport: bounded{web}, Region: c.Region, MaxRetries: tries,

@@ -24,7 +24,7 @@ import (
 )
 
 // real is a real server with a bucket, and the way to it.
-func real(t *testing.T) (*s3server.Server, bucket.Config) {
+func realServer(t *testing.T) (*s3server.Server, bucket.Config) {
 	t.Helper()
 	s, ca, err := s3server.StartTLS(t.Context(), s3server.Options{Module: "../../..", Dir: t.TempDir()})
 	if err != nil {
@@ -65,7 +65,7 @@ func put(t *testing.T, b *bucket.Bucket, name string, text []byte) error {
 
 // TestRealServer puts, lists, gets and removes objects, of one request and of several.
 func TestRealServer(t *testing.T) {
-	s, c := real(t)
+	s, c := realServer(t)
 	for name, change := range map[string]func(*bucket.Config){
 		"a region":     func(*bucket.Config) {},
 		"its own one":  func(c *bucket.Config) { c.Region = "" },
@@ -120,7 +120,7 @@ func TestRealServer(t *testing.T) {
 
 // An object that was cut off or changed where it is kept does not count.
 func TestDamagedObject(t *testing.T) {
-	s, c := real(t)
+	s, c := realServer(t)
 	b := open(t, c)
 	text := bytes.Repeat([]byte("data"), 1000)
 	for name, damage := range map[string]func(string) error{
@@ -141,7 +141,7 @@ func TestDamagedObject(t *testing.T) {
 
 // What cannot be read to its end leaves nothing behind.
 func TestInterruptedPut(t *testing.T) {
-	_, c := real(t)
+	_, c := realServer(t)
 	b := open(t, c)
 	for _, size := range []int64{1 << 20, 40 << 20} {
 		from := &failing{rest: size / 2}
@@ -170,7 +170,7 @@ func (f *failing) ReadAt(b []byte, at int64) (int, error) {
 
 // Faults of the way there, each with its way out. No sentence has a key in it.
 func TestFaults(t *testing.T) {
-	s, good := real(t)
+	s, good := realServer(t)
 	plain, err := s3server.Start(t.Context(), s3server.Options{Module: "../../..", Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func TestFaults(t *testing.T) {
 
 // A server that is full, or cannot go on, in the middle of a conversation with the real one.
 func TestFailingEndpoint(t *testing.T) {
-	s, c := real(t)
+	s, c := realServer(t)
 	target := open(t, c)
 	full := `<?xml version="1.0"?><Error><Code>InsufficientStorage</Code><Message>no space for ` + c.SecretKey + `</Message></Error>`
 	for _, tt := range []struct {
@@ -367,7 +367,7 @@ func TestWay(t *testing.T) {
 }
 
 func TestStopped(t *testing.T) {
-	_, c := real(t)
+	_, c := realServer(t)
 	b := open(t, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

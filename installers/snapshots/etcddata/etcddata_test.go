@@ -77,7 +77,7 @@ func database(t *testing.T, buckets ...string) []byte {
 }
 
 func TestCheck(t *testing.T) {
-	real, made := snapshot(t), database(t, "key", "meta")
+	actual, made := snapshot(t), database(t, "key", "meta")
 	pages := bytes.Clone(made) // the meta pages lead to one that is none
 	for i := 2 * os.Getpagesize(); i < len(pages); i++ {
 		pages[i] = 0xff
@@ -88,13 +88,13 @@ func TestCheck(t *testing.T) {
 		revision int64
 		want     string
 	}{
-		{"a real one", real, -1, ""},
+		{"a real one", actual, -1, ""},
 		{"a revision", sealed(made), 7, ""},
 		{"nothing", nil, 0, "it is empty"},
 		{"the file of a member", made, 0, "copied from a member"},
-		{"cut off", real[:len(real)-100], 0, "was cut off"},
-		{"cut off at a page", real[:len(real)-os.Getpagesize()], 0, "not those that etcd sent"},
-		{"one bit", append([]byte{real[0] ^ 1}, real[1:]...), 0, "not those that etcd sent"},
+		{"cut off", actual[:len(actual)-100], 0, "was cut off"},
+		{"cut off at a page", actual[:len(actual)-os.Getpagesize()], 0, "not those that etcd sent"},
+		{"one bit", append([]byte{actual[0] ^ 1}, actual[1:]...), 0, "not those that etcd sent"},
 		{"sealed garbage", sealed(make([]byte, 1<<16)), 0, "does not open as a database"},
 		{"a sealed half", sealed(made[:len(made)/2]), 0, "does not open as a database"},
 		{"sealed pages of nothing", sealed(pages), 0, "does not open as a database"},

@@ -79,7 +79,7 @@ func Again(file *os.File) (*os.File, error) {
 func Reader(ctx context.Context, r io.Reader) io.Reader { return reader{ctx, r} }
 
 type reader struct {
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // io.Reader has no place for it
 	r   io.Reader
 }
 

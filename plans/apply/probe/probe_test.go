@@ -38,7 +38,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func newProber(t *testing.T) *probe.Prober {
 	t.Helper()
-	return &probe.Prober{Host: hostfs.FS{Root: t.TempDir()}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now}
+	return &probe.Prober{Host: hostfs.FS{Root: t.TempDir()}, Logger: slog.New(slog.DiscardHandler), Now: time.Now}
 }
 
 // ask asks one probe once and returns whether the answer counted as a success.

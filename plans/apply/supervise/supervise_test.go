@@ -320,7 +320,7 @@ func TestAttachToWhatIsNotRunning(t *testing.T) {
 
 // TestTheSupervisorIsKilled is what the out-of-memory killer or an operator may do.
 func TestTheSupervisorIsKilled(t *testing.T) {
-	c := shell(t, "echo up; sleep 60 & sleep 60")
+	c := shell(t, "sleep 60 & echo up; sleep 60")
 	c.Env = append(c.Env, "MARK="+c.Dir)
 	dir := prepare(t, c)
 	running := start(t, dir)

@@ -20,20 +20,20 @@ import (
 type values struct{ *checker }
 
 // labels refuses what cannot be the labels of a node; the selector of an add-on has the same rules.
-func (k values) labels(path string, labels map[string]string) {
+func (k values) labels(field string, labels map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		k.labelKey(path, key)
-		k.labelValue(path, key, labels[key])
+		k.labelKey(field, key)
+		k.labelValue(field, key, labels[key])
 	}
 }
 
-func (k values) labelKey(path, key string) {
-	k.refuse(path, key, forms.LabelKey(key))
+func (k values) labelKey(field, key string) {
+	k.refuse(field, key, forms.LabelKey(key))
 }
 
-func (k values) labelValue(path, key, value string) {
+func (k values) labelValue(field, key, value string) {
 	if reason := forms.LabelValue(value); reason != "" {
-		k.fail(path, "%q of %s %s", cut(value), cut(key), reason)
+		k.fail(field, "%q of %s %s", cut(value), cut(key), reason)
 	}
 }
 
@@ -74,9 +74,9 @@ func (k values) places() {
 	k.flags("ingress.extra_args", slices.Sorted(maps.Keys(c.Ingress.ExtraArgs)))
 }
 
-func (k values) tolerations(path string, all []config.Toleration) {
+func (k values) tolerations(field string, all []config.Toleration) {
 	for i, t := range all {
-		at := fmt.Sprintf("%s[%d]", path, i)
+		at := fmt.Sprintf("%s[%d]", field, i)
 		if t.Operator != "" {
 			k.oneOf(at+".operator", t.Operator, "Exists", "Equal")
 		}
@@ -139,15 +139,15 @@ func (k values) components() {
 var flag = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
 
 // flags refuses names that are none of flags. Some write them with the dashes of a command line.
-func (k values) flags(path string, names []string) {
+func (k values) flags(field string, names []string) {
 	for _, name := range names {
 		bare := strings.TrimLeft(name, "-")
 		switch {
 		case flag.MatchString(name):
 		case flag.MatchString(bare):
-			k.fail(path, "%q has the dashes of a command line, which are put before it; write %s", cut(name), bare)
+			k.fail(field, "%q has the dashes of a command line, which are put before it; write %s", cut(name), bare)
 		default:
-			k.fail(path, "%q is not the name of a flag", cut(name))
+			k.fail(field, "%q is not the name of a flag", cut(name))
 		}
 	}
 }
@@ -174,10 +174,10 @@ func (k values) bind(at, bind string) {
 
 // environment refuses what is no variable with a value: Docker leaves a name alone out, so that the container would be
 // another one than the one asked for, and be made anew by each run. A value is not repeated, as it can be a password.
-func (k values) environment(path string, all []string) {
+func (k values) environment(field string, all []string) {
 	for i, one := range all {
 		if name, _, ok := strings.Cut(one, "="); !ok || name == "" {
-			k.fail(fmt.Sprintf("%s[%d]", path, i), "is not NAME=VALUE")
+			k.fail(fmt.Sprintf("%s[%d]", field, i), "is not NAME=VALUE")
 		}
 	}
 }
@@ -201,9 +201,9 @@ func (k values) durations() {
 	}
 }
 
-func (k values) duration(path, text string) time.Duration {
+func (k values) duration(field, text string) time.Duration {
 	d, reason := forms.Duration(text)
-	k.refuse(path, text, reason)
+	k.refuse(field, text, reason)
 	return d
 }
 
@@ -211,13 +211,13 @@ func (k values) duration(path, text string) time.Duration {
 func (k values) limits() {
 	api := &k.c.Services.KubeAPI
 	if a := api.AuditLog; a != nil && a.Configuration != nil {
-		const path = "services.kube-api.audit_log.configuration"
+		const field = "services.kube-api.audit_log.configuration"
 		if a.Configuration.Format != "" {
-			k.oneOf(path+".format", a.Configuration.Format, "json", "legacy")
+			k.oneOf(field+".format", a.Configuration.Format, "json", "legacy")
 		}
 		if a.Configuration.Policy != nil {
 			for i, rule := range a.Configuration.Policy.Rules {
-				k.oneOf(fmt.Sprintf("%s.policy.rules[%d].level", path, i), rule.Level, "None", "Metadata", "Request", "RequestResponse")
+				k.oneOf(fmt.Sprintf("%s.policy.rules[%d].level", field, i), rule.Level, "None", "Metadata", "Request", "RequestResponse")
 			}
 		}
 	}

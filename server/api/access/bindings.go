@@ -94,7 +94,7 @@ func bindingObject(b roles.Binding) norman.Object {
 		o.Fields["projectId"], o.Fields["groupId"] = b.ProjectID, nil
 	case roles.Global:
 	}
-	conditions.New("active", "no", "").Into(o.Fields)
+	conditions.Well().Into(o.Fields)
 	return o
 }
 
@@ -122,12 +122,8 @@ func subject(in norman.Input) (roles.Subject, error) {
 }
 
 // CreateBinding is POST of a type of bindings.
-func (a *API) CreateBinding(context roles.Context) management.Handler {
-	return func(c *management.Request) (route.Answer, error) {
-		in, err := c.Input(c.Schema())
-		if err != nil {
-			return route.Answer{}, err
-		}
+func (a *API) CreateBinding(context roles.Context) management.Body {
+	return func(c *management.Request, in norman.Input) (_ route.Answer, err error) {
 		b := roles.Binding{}
 		if b.Role, err = in.Required(roleField(context)); err != nil {
 			return route.Answer{}, err
@@ -138,10 +134,7 @@ func (a *API) CreateBinding(context roles.Context) management.Handler {
 		if b.Subject, err = subject(in); err != nil {
 			return route.Answer{}, err
 		}
-		if b.Labels, err = in.Edited("labels", nil); err != nil {
-			return route.Answer{}, err
-		}
-		if b.Annotations, err = in.Edited("annotations", nil); err != nil {
+		if b.Labels, b.Annotations, err = in.Labelled(nil, nil); err != nil {
 			return route.Answer{}, err
 		}
 		if err := a.place(c.Call, in, context, &b); err != nil {
@@ -189,11 +182,7 @@ func (a *API) place(c *route.Call, in norman.Input, context roles.Context, b *ro
 }
 
 // UpdateBinding is PUT: labels and annotations can change, and nothing else of a binding.
-func (a *API) UpdateBinding(c *management.Request) (route.Answer, error) {
-	in, err := c.Input(c.Schema())
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) UpdateBinding(c *management.Request, in norman.Input) (route.Answer, error) {
 	is := c.Object().Fields
 	for _, name := range []string{"name", "roleTemplateId", "clusterId", "projectId", "userId", "userPrincipalId", "groupPrincipalId"} {
 		value, err := in.String(name)
@@ -206,9 +195,7 @@ func (a *API) UpdateBinding(c *management.Request) (route.Answer, error) {
 	}
 	d, err := a.State.Bindings.Modify(c.Ctx(), c.ID(), func(b roles.Binding) (roles.Binding, error) {
 		var err error
-		if b.Labels, err = in.Edited("labels", b.Labels); err == nil {
-			b.Annotations, err = in.Edited("annotations", b.Annotations)
-		}
+		b.Labels, b.Annotations, err = in.Labelled(b.Labels, b.Annotations)
 		return b, err
 	})
 	if err != nil {

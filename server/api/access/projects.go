@@ -44,9 +44,7 @@ func project(in norman.Input, p *records.Project) error {
 		}
 	}
 	var err error
-	if p.Labels, err = in.Edited("labels", p.Labels); err == nil {
-		p.Annotations, err = in.Edited("annotations", p.Annotations)
-	}
+	p.Labels, p.Annotations, err = in.Labelled(p.Labels, p.Annotations)
 	return err
 }
 
@@ -69,11 +67,7 @@ func noQuotas(in norman.Input) error {
 }
 
 // CreateProject is POST of the type. The handler asks May itself, about the cluster of the body.
-func (a *API) CreateProject(c *management.Request) (route.Answer, error) {
-	in, err := c.Input(c.Schema())
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) CreateProject(c *management.Request, in norman.Input) (_ route.Answer, err error) {
 	var p records.Project
 	if p.ClusterID, err = in.Required("clusterId"); err != nil {
 		return route.Answer{}, err
@@ -102,11 +96,7 @@ func (a *API) CreateProject(c *management.Request) (route.Answer, error) {
 }
 
 // UpdateProject is PUT: what the body does not have stays, and the cluster cannot change.
-func (a *API) UpdateProject(c *management.Request) (route.Answer, error) {
-	in, err := c.Input(c.Schema())
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) UpdateProject(c *management.Request, in norman.Input) (route.Answer, error) {
 	if id, err := in.String("clusterId"); err != nil || id != "" && id != c.Object().Fields["clusterId"] {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "clusterId", "a project stays in its cluster")
 	}

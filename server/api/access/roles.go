@@ -65,7 +65,7 @@ func roleObject(r roles.Role) norman.Object {
 		"name": r.Name, "description": r.Description, "rules": rules, "builtin": r.Builtin, "created": r.Created, "creatorId": norman.Reference(r.CreatorID),
 		"labels": norman.Map(r.Labels), "annotations": norman.Map(r.Annotations),
 	}}
-	conditions.New("active", "no", "").Into(o.Fields)
+	conditions.Well().Into(o.Fields)
 	if r.Context == roles.Global {
 		o.Fields["newUserDefault"], o.Fields["inheritedClusterRoles"] = r.NewUserDefault, []string{}
 		return o
@@ -126,19 +126,13 @@ func readRules(in norman.Input, r *roles.Role) (err error) {
 			r.Rules = append(r.Rules, one.Rule)
 		}
 	}
-	if r.Labels, err = in.Edited("labels", r.Labels); err == nil {
-		r.Annotations, err = in.Edited("annotations", r.Annotations)
-	}
+	r.Labels, r.Annotations, err = in.Labelled(r.Labels, r.Annotations)
 	return err
 }
 
 // CreateRole is POST of either type.
-func (a *API) CreateRole(kind roles.Kind) management.Handler {
-	return func(c *management.Request) (route.Answer, error) {
-		in, err := c.Input(c.Schema())
-		if err != nil {
-			return route.Answer{}, err
-		}
+func (a *API) CreateRole(kind roles.Kind) management.Body {
+	return func(c *management.Request, in norman.Input) (_ route.Answer, err error) {
 		r := roles.Role{Context: roles.Global}
 		if kind == roles.RoleTemplate {
 			context, err := in.String("context")
@@ -164,12 +158,8 @@ func (a *API) CreateRole(kind roles.Kind) management.Handler {
 }
 
 // UpdateRole is PUT of either type.
-func (a *API) UpdateRole(kind roles.Kind) management.Handler {
-	return func(c *management.Request) (route.Answer, error) {
-		in, err := c.Input(c.Schema())
-		if err != nil {
-			return route.Answer{}, err
-		}
+func (a *API) UpdateRole(kind roles.Kind) management.Body {
+	return func(c *management.Request, in norman.Input) (route.Answer, error) {
 		context, err := in.String("context")
 		if err != nil {
 			return route.Answer{}, err

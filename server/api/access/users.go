@@ -71,7 +71,7 @@ func userObject(c *route.Call, u records.User) norman.Object {
 	if u.ID == c.Who.UserID {
 		o.Fields["me"] = true
 	}
-	conditions.New("active", "no", "").Into(o.Fields)
+	conditions.Well().Into(o.Fields)
 	return o
 }
 
@@ -91,11 +91,7 @@ func (a *API) passwordLength() int {
 }
 
 // CreateUser is POST of the type. Global roles are bound by requests of their own.
-func (a *API) CreateUser(c *management.Request) (route.Answer, error) {
-	in, err := c.Input(c.Schema())
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) CreateUser(c *management.Request, in norman.Input) (_ route.Answer, err error) {
 	n := people.NewUser{MinLength: a.passwordLength()}
 	if n.Username, err = in.Required("username"); err != nil {
 		return route.Answer{}, err
@@ -111,7 +107,7 @@ func (a *API) CreateUser(c *management.Request) (route.Answer, error) {
 	if n.MustChange, err = in.Bool("mustChangePassword"); err != nil {
 		return route.Answer{}, err
 	}
-	if n.Labels, n.Annotations, err = labelled(in, records.User{}); err != nil {
+	if n.Labels, n.Annotations, err = in.Labelled(nil, nil); err != nil {
 		return route.Answer{}, err
 	}
 	enabled, err := flag(in, "enabled")
@@ -126,21 +122,8 @@ func (a *API) CreateUser(c *management.Request) (route.Answer, error) {
 	return a.V3.Shown(c, http.StatusCreated, userObject(c.Call, u)), nil
 }
 
-// labelled are a user's labels and annotations after a body.
-func labelled(in norman.Input, u records.User) (labels, annotations map[string]string, err error) {
-	if labels, err = in.Edited("labels", u.Labels); err != nil {
-		return nil, nil, err
-	}
-	annotations, err = in.Edited("annotations", u.Annotations)
-	return labels, annotations, err
-}
-
 // UpdateUser is PUT: what the body does not have stays, and the login name cannot change.
-func (a *API) UpdateUser(c *management.Request) (route.Answer, error) {
-	in, err := c.Input(c.Schema())
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) UpdateUser(c *management.Request, in norman.Input) (_ route.Answer, err error) {
 	var change people.UserChange
 	for name, to := range map[string]**string{"name": &change.DisplayName, "description": &change.Description} {
 		if *to, err = text(in, name); err != nil {
@@ -154,7 +137,7 @@ func (a *API) UpdateUser(c *management.Request) (route.Answer, error) {
 	}
 	if in.Has("labels") || in.Has("annotations") {
 		d, _ := a.State.Users.Get(c.ID())
-		labels, annotations, err := labelled(in, d.Value)
+		labels, annotations, err := in.Labelled(d.Value.Labels, d.Value.Annotations)
 		if err != nil {
 			return route.Answer{}, err
 		}

@@ -2,12 +2,12 @@
 package auditing
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/audit"
@@ -17,10 +17,6 @@ import (
 const (
 	defaultLimit = 200
 	maxLimit     = 5000
-	// check is how often a follower's token is looked at while nothing happens, and an empty line is sent.
-	check = 2 * time.Second
-	// accept is how long a follower may take to take in what it is sent.
-	accept = 30 * time.Second
 )
 
 // API serves the log.
@@ -36,14 +32,11 @@ func (a *API) List(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server keeps no audit log")
 	}
 	q := c.Query()
-	wanted := audit.Query{User: q.Get("user"), Verb: q.Get("verb"), Kind: q.Get("kind"), Object: q.Get("object")}
-	if given := q.Get("since"); given != "" {
-		since, err := time.ParseDuration(given)
-		if err != nil || since < 0 {
-			return route.Answer{}, norman.Invalid(norman.InvalidFormat, "since", "%.40q is not a duration, as in 90m or 1h", given)
-		}
-		wanted.Since = a.Now().Add(-since)
+	since, err := route.Since(c, a.Now())
+	if err != nil {
+		return route.Answer{}, err
 	}
+	wanted := audit.Query{User: q.Get("user"), Verb: q.Get("verb"), Kind: q.Get("kind"), Object: q.Get("object"), Since: since}
 	limit := defaultLimit
 	if given := q.Get("limit"); given != "" {
 		n, err := strconv.Atoi(given)
@@ -70,14 +63,10 @@ var errGone = errors.New("the client is gone")
 
 // follow sends what was found, and what comes, as lines of JSON until the caller goes or may not see it any more.
 func (a *API) follow(c *route.Call, wanted audit.Query, found audit.Found) (route.Answer, error) {
-	c.W.Header().Set("Content-Type", "application/x-ndjson")
-	norman.Uncached(c.W.Header())
-	c.W.WriteHeader(http.StatusOK)
-	control, lines := http.NewResponseController(c.W), json.NewEncoder(c.W)
-	patient := func() { _ = control.SetWriteDeadline(time.Now().Add(accept)) } // a connection without deadlines ends by itself
+	lines := follow.Begin(c)
+	defer lines.End()
 	send := func(e audit.Entry) error {
-		patient()
-		if lines.Encode(e) != nil {
+		if !lines.Send(e) {
 			return errGone
 		}
 		return nil
@@ -87,26 +76,11 @@ func (a *API) follow(c *route.Call, wanted audit.Query, found audit.Found) (rout
 			return route.Answer{}, nil
 		}
 	}
-	tick := time.NewTicker(check)
-	defer tick.Stop()
 	for place := found.End; ; {
 		more := a.Log.More()
 		var err error
-		if place, err = a.Log.From(c.Ctx(), place, wanted, send); err != nil {
+		if place, err = a.Log.From(c.Ctx(), place, wanted, send); err != nil || !lines.Wait(more) {
 			return route.Answer{}, nil
-		}
-		patient()
-		if control.Flush() != nil || c.StillAdmitted() != nil {
-			return route.Answer{}, nil
-		}
-		select {
-		case <-c.Ctx().Done():
-			return route.Answer{}, nil
-		case <-more:
-		case <-tick.C:
-			if _, err := c.W.Write([]byte{'\n'}); err != nil {
-				return route.Answer{}, nil
-			}
 		}
 	}
 }

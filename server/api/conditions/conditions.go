@@ -11,12 +11,24 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
 )
 
 // DescriptionAnnotation is where the peers keep descriptions.
 const DescriptionAnnotation = "field.cattle.io/description"
+
+// The states of what is shown beside clusters and machines, in Rancher's words.
+const (
+	Active       = string(records.ClusterActive)
+	Pending      = string(records.ClusterPending)
+	Provisioning = string(records.ClusterProvisioning)
+	Unavailable  = string(records.ClusterUnavailable)
+	Removing     = string(records.ClusterRemoving)
+	Error        = string(records.ClusterError)
+	Failed       = string(operations.Failed)
+)
 
 // Summary is a state as the peers summarise conditions: Transitioning is "no", "yes" or "error".
 type Summary struct {
@@ -30,24 +42,24 @@ func (s Summary) Into(fields map[string]any) {
 
 // Cluster is the state of a cluster.
 func Cluster(cl records.Cluster) Summary {
-	s := Summary{State: cl.Status.State, Transitioning: "yes", Message: cl.Status.Message}
+	s := Summary{State: string(cl.Status.State), Transitioning: "yes", Message: cl.Status.Message}
 	if s.State == "" {
-		s.State = "pending"
+		s.State = Pending
 	}
 	if !cl.Deleting.IsZero() {
-		s.State = "removing"
+		s.State = Removing
 	}
 	switch {
 	case cl.Status.Failed:
 		s.Transitioning = "error"
 	case cl.Exported != nil && cl.Deleting.IsZero():
 		s.Transitioning = "no" // nothing is on its way
-	case s.State == "active":
+	case s.State == Active:
 		s.Transitioning = "no"
 		if !cl.Spec.Docker() { // whose message says how many hosts are there
 			s.Message = ""
 		}
-	case s.Message == "" && s.State == "removing":
+	case s.Message == "" && s.State == Removing:
 		s.Message = "waiting for the cluster's machines to be removed"
 	}
 	return s
@@ -57,8 +69,8 @@ func Cluster(cl records.Cluster) Summary {
 // start, and Terraform's provider gives up on a new one that is neither provisioning nor active.
 func OfV3(cl records.Cluster) Summary {
 	s := Cluster(cl)
-	if s.State == "pending" && cl.Spec.RKE1() {
-		s.State = "provisioning"
+	if s.State == Pending && cl.Spec.RKE1() {
+		s.State = Provisioning
 	}
 	return s
 }
@@ -91,7 +103,7 @@ func OfCluster(cl records.Cluster, machines int) []Condition {
 		}
 		return "False"
 	}
-	updated := st.ObservedGeneration >= cl.Generation && st.Initialized && (st.State == "active" || st.State == "unavailable" || cl.Exported != nil)
+	updated := st.ObservedGeneration >= cl.Generation && st.Initialized && (st.State == records.ClusterActive || st.State == records.ClusterUnavailable || cl.Exported != nil)
 	waiting := st.Message
 	ready := Condition{Type: "Ready", Status: boolean(st.Ready)}
 	if !st.Ready {
@@ -210,21 +222,21 @@ func Machine(m records.Machine) Summary {
 	case records.Registering:
 		return Summary{"registering", "yes", message}
 	case records.Removing:
-		return Summary{"removing", "yes", message}
+		return Summary{Removing, "yes", message}
 	case records.Failed:
-		return Summary{"error", "error", message}
+		return Summary{Error, "error", message}
 	case records.Connected:
-		return Summary{"active", "no", ""}
+		return Well()
 	case records.Disconnected, records.Unavailable:
-		return Summary{"unavailable", "yes", message}
+		return Summary{Unavailable, "yes", message}
 	case records.Active:
 		if n := m.Status.Node; n != nil && !n.Ready {
-			return Summary{"unavailable", "yes", n.NotReady}
+			return Summary{Unavailable, "yes", n.NotReady}
 		}
-		return Summary{"active", "no", ""}
+		return Well()
 	case records.WaitingForPlan, records.ApplyingPlan, records.WaitingForProbes, records.WaitingForNode:
 	}
-	return Summary{"provisioning", "yes", message}
+	return Summary{Provisioning, "yes", message}
 }
 
 // NodeID is "<cluster id>:m-<12 hex>", for the life of the machine: the hex digits of
@@ -248,6 +260,9 @@ func Actions(cl records.Cluster) []string {
 	}
 	return []string{"generateKubeconfig"}
 }
+
+// Well is the state of what is as it should be.
+func Well() Summary { return Summary{Active, "no", ""} }
 
 // New is a state with its parts.
 func New(state, transitioning, message string) Summary {

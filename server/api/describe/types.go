@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/drover-project/drover/server/clusterspec"
 )
 
 // Text describes a text.
@@ -25,6 +27,10 @@ func Type(t reflect.Type, schemas map[string]any) map[string]any {
 		return map[string]any{}
 	case t == reflect.TypeFor[time.Time]():
 		return map[string]any{"type": "string", "format": "date-time"}
+	case t == reflect.TypeFor[clusterspec.Spec](): // whose fields encoding/json writes, and what is empty
+		return component(t, schemas)
+	case t == reflect.TypeFor[*clusterspec.Spec]():
+		return component(t.Elem(), schemas)
 	case t == reflect.TypeFor[json.RawMessage](), t.Kind() == reflect.Interface, t.Implements(reflect.TypeFor[json.Marshaler]()):
 		return map[string]any{}
 	}

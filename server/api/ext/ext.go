@@ -115,7 +115,8 @@ func (a *API) List(c *route.Call) (route.Answer, error) {
 	return route.Answer{}, nil
 }
 
-func (a *API) find(c *route.Call) (records.Token, error) {
+// Token is the token of the path, for those who see it.
+func (a *API) Token(c *route.Call) (records.Token, error) {
 	name := c.Param("name")
 	t, ok := a.Auth.Token(name)
 	if !ok || !sees(c.Who, t) {
@@ -125,21 +126,13 @@ func (a *API) find(c *route.Call) (records.Token, error) {
 }
 
 // Get is GET of one.
-func (a *API) Get(c *route.Call) (route.Answer, error) {
-	t, err := a.find(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) Get(c *route.Call, t records.Token) (route.Answer, error) {
 	c.SendPlain(http.StatusOK, a.token(c, t))
 	return route.Answer{}, nil
 }
 
 // Remove is DELETE of one.
-func (a *API) Remove(c *route.Call) (route.Answer, error) {
-	t, err := a.find(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) Remove(c *route.Call, t records.Token) (route.Answer, error) {
 	switch {
 	case !auth.May(c.Who, auth.Action("revoke"), auth.Object{Kind: auth.Token, Key: t.Name, Owner: t.UserID}):
 		return route.Answer{}, listing.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "user %s may not delete this token", c.Who.Username)

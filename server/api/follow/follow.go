@@ -101,12 +101,64 @@ func of(collection string, wanted func(key string) bool) func(subscribe.Change) 
 	}
 }
 
-// answer is one on its way.
-type answer struct {
-	List
+// Lines is an answer of lines of JSON that goes on until the caller goes or may not see it any more.
+type Lines struct {
 	call    *route.Call
 	control *http.ResponseController
 	lines   *json.Encoder
+	check   *time.Ticker
+}
+
+// Begin begins an answer, which End ends.
+func Begin(c *route.Call) *Lines {
+	c.W.Header().Set("Content-Type", "application/x-ndjson")
+	norman.Uncached(c.W.Header())
+	c.W.WriteHeader(http.StatusOK)
+	return &Lines{c, http.NewResponseController(c.W), json.NewEncoder(c.W), time.NewTicker(Check)}
+}
+
+// End ends the answer.
+func (l *Lines) End() { l.check.Stop() }
+
+// Send sends a line; false says that the caller is gone.
+func (l *Lines) Send(line any) bool {
+	l.patient()
+	return l.lines.Encode(line) == nil
+}
+
+// Wait waits for more, after what was sent is on its way, which is then shown by the rights that the caller has by then. False ends
+// the answer.
+func (l *Lines) Wait(more <-chan struct{}) bool { return l.wait(more) && l.call.StillAdmitted() == nil }
+
+func (l *Lines) wait(more <-chan struct{}) bool {
+	if !l.flush() {
+		return false
+	}
+	select {
+	case <-l.call.Ctx().Done():
+		return false
+	case <-more:
+		return true
+	case <-l.check.C:
+		_, err := l.call.W.Write([]byte{'\n'})
+		return err == nil
+	}
+}
+
+func (l *Lines) flush() bool {
+	l.patient()
+	return l.control.Flush() == nil
+}
+
+// patient gives the reader time for what is written next.
+func (l *Lines) patient() {
+	_ = l.control.SetWriteDeadline(time.Now().Add(Patience)) // a connection without deadlines ends by itself
+}
+
+// answer is the answer to one request, while it goes on.
+type answer struct {
+	List
+	*Lines
 	// seen are the things that the reader has, when it asked for reports of what is gone; else nil.
 	seen map[string]Gone
 }
@@ -121,22 +173,18 @@ type Gone struct {
 
 // Serve sends lines, and with the parameter gone=true a Gone for each thing that goes, until the caller goes or may not see them any more. Who falls too far behind gets all of them anew.
 func Serve(c *route.Call, feed *subscribe.Feed, l List) (route.Answer, error) {
-	c.W.Header().Set("Content-Type", "application/x-ndjson")
-	norman.Uncached(c.W.Header())
-	c.W.WriteHeader(http.StatusOK)
-	a := &answer{List: l, call: c, control: http.NewResponseController(c.W), lines: json.NewEncoder(c.W)}
+	a := &answer{List: l, Lines: Begin(c)}
+	defer a.End()
 	if c.Query().Get("gone") == "true" {
 		a.seen = map[string]Gone{}
 	}
-	check := time.NewTicker(Check)
-	defer check.Stop()
-	for a.round(feed, check) {
+	for a.round(feed) {
 	}
 	return route.Answer{}, nil
 }
 
 // round sends everything, and then what changes. False ends the answer; true says that something is missing.
-func (a *answer) round(feed *subscribe.Feed, check *time.Ticker) bool {
+func (a *answer) round(feed *subscribe.Feed) bool {
 	cursor := feed.Now()
 	all := a.All()
 	if len(all) == 0 && a.Alone {
@@ -156,26 +204,20 @@ func (a *answer) round(feed *subscribe.Feed, check *time.Ticker) bool {
 	for {
 		changes, after, _, more, ok := feed.Next(cursor)
 		cursor = after
-		if !a.changed(changes) || !a.flush() || a.call.StillAdmitted() != nil || a.unseen() || !a.rights(changes) {
+		if a.call.StillAdmitted() != nil || !a.changed(changes) || a.unseen() || !a.rights(changes) {
 			return false
 		}
 		if !ok {
 			return true
 		}
 		if len(changes) > 0 {
-			if !a.pause() {
+			if !a.flush() || !a.pause() {
 				return false
 			}
 			continue
 		}
-		select {
-		case <-a.call.Ctx().Done():
+		if !a.wait(more) {
 			return false
-		case <-more:
-		case <-check.C:
-			if _, err := a.call.W.Write([]byte{'\n'}); err != nil {
-				return false
-			}
 		}
 	}
 }
@@ -220,8 +262,7 @@ func (a *answer) send(l Line) bool {
 	if a.seen != nil && l.Key != "" {
 		a.seen[l.Key] = named(shown)
 	}
-	a.patient()
-	return a.lines.Encode(shown) == nil
+	return a.Send(shown)
 }
 
 // goes reports that a thing is gone, to a reader that has it and asked for that.
@@ -231,8 +272,7 @@ func (a *answer) goes(key string) bool {
 		return true
 	}
 	delete(a.seen, key)
-	a.patient()
-	return a.lines.Encode(gone) == nil
+	return a.Send(gone)
 }
 
 // named is what names a thing that is shown.
@@ -245,11 +285,6 @@ func named(shown any) Gone {
 	return gone
 }
 
-// patient gives the reader time for what is written next.
-func (a *answer) patient() {
-	_ = a.control.SetWriteDeadline(time.Now().Add(Patience)) // a connection without deadlines ends by itself
-}
-
 // unseen says that the only thing that is followed is no longer the caller's to see.
 func (a *answer) unseen() bool {
 	if !a.Alone {
@@ -257,11 +292,6 @@ func (a *answer) unseen() bool {
 	}
 	all := a.All()
 	return len(all) == 1 && !auth.May(a.call.Who, auth.Get, all[0].About)
-}
-
-func (a *answer) flush() bool {
-	a.patient()
-	return a.control.Flush() == nil
 }
 
 // pause leaves time between two rounds; false says that the caller is gone.

@@ -18,8 +18,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
-	"github.com/drover-project/drover/server/daytwo"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
@@ -114,24 +113,24 @@ func generic(value any) map[string]any {
 // Source: rancher/rancher pkg/apis/rke.cattle.io/v1, RKEControlPlaneStatus.
 func requested(cl records.Cluster) map[string]any {
 	status := map[string]any{}
-	for kind, field := range map[string]string{ops.KindSnapshot: "etcdSnapshotCreate", ops.KindRestore: "etcdSnapshotRestore", ops.KindKeys: "rotateEncryptionKeys"} {
+	for kind, field := range map[operations.Kind]string{operations.KindSnapshot: "etcdSnapshotCreate", operations.KindRestore: "etcdSnapshotRestore", operations.KindRotateKeys: "rotateEncryptionKeys"} {
 		is, ok := cl.Requests[kind]
 		if !ok {
 			continue
 		}
-		status[field], status[field+"Phase"] = json.RawMessage(is.Value), is.Phase
-		if kind == ops.KindKeys && is.Phase == daytwo.PhaseFinished {
+		status[field], status[field+"Phase"] = json.RawMessage(is.Value), string(is.Phase)
+		if kind == operations.KindRotateKeys && is.Phase == records.RequestFinished {
 			status[field+"Phase"] = "Done"
 		}
 		if is.Message != "" {
 			status[field+"Message"] = is.Message
 		}
 	}
-	if is, ok := cl.Requests[ops.KindCertificates]; ok {
+	if is, ok := cl.Requests[operations.KindRotateCertificates]; ok {
 		var value etcdspec.RotateCertificates
 		switch err := json.Unmarshal([]byte(is.Value), &value); {
 		case err != nil: // nobody wrote it
-		case is.Phase == daytwo.PhaseFinished:
+		case is.Phase == records.RequestFinished:
 			status["certificateRotationGeneration"] = value.Generation
 		case is.Message != "":
 			status["certificateRotationMessage"] = is.Message

@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/drover-project/drover/rke1/kube/bounds"
+	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/steve"
@@ -121,11 +122,11 @@ func (r *request) shown(o map[string]any) steve.Object {
 		o["metadata"] = metadata
 	}
 	delete(metadata, "managedFields")
-	state := "active"
+	state := conditions.Active
 	if _, going := metadata["deletionTimestamp"]; going {
-		state = "removing"
+		state = conditions.Removing
 	}
-	metadata["state"] = map[string]any{"name": state, "error": false, "transitioning": state != "active", "message": ""}
+	metadata["state"] = map[string]any{"name": state, "error": false, "transitioning": state != conditions.Active, "message": ""}
 	id, _ := metadata["name"].(string)
 	if namespace, _ := metadata["namespace"].(string); r.schema.Namespaced {
 		id = namespace + "/" + id

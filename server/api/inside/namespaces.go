@@ -93,9 +93,9 @@ func (r *request) may(verb auth.Verb, n *corev1.Namespace) bool {
 }
 
 func (r *request) object(n *corev1.Namespace) norman.Object {
-	state := conditions.New("active", "no", "")
+	state := conditions.Well()
 	if !n.DeletionTimestamp.IsZero() || n.Status.Phase == corev1.NamespaceTerminating {
-		state = conditions.New("removing", "yes", "waiting for what is in the namespace to be removed")
+		state = conditions.New(conditions.Removing, "yes", "waiting for what is in the namespace to be removed")
 	}
 	o := norman.Object{ID: n.Name, Actions: []string{moving}, Fields: map[string]any{
 		"name": n.Name, "description": n.Annotations[conditions.DescriptionAnnotation], "projectId": norman.Reference(r.projectOf(n)), "clusterId": r.cluster,

@@ -235,11 +235,7 @@ func (a *API) Drain(c *management.Request) (route.Answer, error) {
 }
 
 // UpdateNode is PUT: labels and annotations of the Kubernetes node; those with null go.
-func (a *API) UpdateNode(c *management.Request) (route.Answer, error) {
-	in, err := c.Input(c.Schema())
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) UpdateNode(c *management.Request, in norman.Input) (route.Answer, error) {
 	changes, now := map[string]any{}, map[string]any{}
 	for _, field := range []string{"labels", "annotations"} {
 		if !in.Has(field) {

@@ -4,6 +4,7 @@ package kube
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -293,7 +294,7 @@ func (w *watcher) bookmark(revision int64, first bool) bool {
 
 // expired makes the client list again.
 func (w *watcher) expired() {
-	if status, ok := listing.Expired("this watch is too far behind: list again").(*apierrors.StatusError); ok && w.write("ERROR", status.ErrStatus) {
+	if status, ok := errors.AsType[*apierrors.StatusError](listing.Expired("this watch is too far behind: list again")); ok && w.write("ERROR", status.ErrStatus) {
 		w.flush()
 	}
 }

@@ -172,7 +172,7 @@ func (q *request) head(content map[string]any) error {
 	if generate, _ := meta["generateName"].(string); generate != "" {
 		return invalidOption("metadata.generateName: objects need a metadata.name here; names are not generated")
 	}
-	if owners, _ := meta["ownerReferences"].([]any); len(owners) > 0 {
+	if owning, _ := meta["ownerReferences"].([]any); len(owning) > 0 {
 		return invalidOption("metadata.ownerReferences: are not kept here")
 	}
 	finalizers, _ := meta["finalizers"].([]any)

@@ -89,11 +89,7 @@ func value(in norman.Input) (string, error) {
 }
 
 // CreatePreference is POST of the type: for the caller, whoever else the body names.
-func (a *API) CreatePreference(c *management.Request) (route.Answer, error) {
-	in, err := c.Input(c.Schema())
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) CreatePreference(c *management.Request, in norman.Input) (_ route.Answer, err error) {
 	p := records.Preference{UserID: c.Who.UserID, Created: a.Now().UTC()}
 	if p.Name, err = in.Required("name"); err != nil {
 		return route.Answer{}, err
@@ -117,11 +113,7 @@ func (a *API) CreatePreference(c *management.Request) (route.Answer, error) {
 }
 
 // UpdatePreference is PUT: the value changes.
-func (a *API) UpdatePreference(c *management.Request) (route.Answer, error) {
-	in, err := c.Input(c.Schema())
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) UpdatePreference(c *management.Request, in norman.Input) (route.Answer, error) {
 	text, err := value(in)
 	if err != nil {
 		return route.Answer{}, err

@@ -135,11 +135,7 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 
 // CreateCluster is POST of the type: with {"name": "quarry", "rancherKubernetesEngineConfig": {…}} a cluster of RKE1, with
 // the name alone one that exists already and is imported.
-func (a *API) CreateCluster(c *Request) (route.Answer, error) {
-	in, err := c.Input(c.kind.schema)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) CreateCluster(c *Request, in norman.Input) (route.Answer, error) {
 	if err := making.Refuse(in); err != nil {
 		return route.Answer{}, err
 	}
@@ -180,11 +176,7 @@ func (a *API) createRKE1(c *Request, in norman.Input) (route.Answer, error) {
 
 // UpdateCluster is PUT: name has to be there and cannot change, the description and the
 // maps can. What hosts run is changed over /v1 or by applying a document.
-func (a *API) UpdateCluster(c *Request) (route.Answer, error) {
-	in, err := c.Input(c.kind.schema)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) UpdateCluster(c *Request, in norman.Input) (route.Answer, error) {
 	d, ok := a.visibleCluster(c.Call, c.id)
 	if !ok {
 		return route.Answer{}, norman.Missing("cluster", c.id)

@@ -40,6 +40,18 @@ func (a *API) Shown(r *Request, status int, o norman.Object) route.Answer {
 // Handler does what a request to a type asks for.
 type Handler func(*Request) (route.Answer, error)
 
+// Body does something by the body of a request, which is as the schema of its kind says.
+type Body func(*Request, norman.Input) (route.Answer, error)
+
+// Handler reads the body first.
+func (do Body) Handler(c *Request) (route.Answer, error) {
+	in, err := c.Input(c.kind.schema)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	return do(c, in)
+}
+
 // Roots is GET /: the roots of all versions.
 func (a *API) Roots(c *route.Call) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: map[string]any{

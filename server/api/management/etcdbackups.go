@@ -6,10 +6,16 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/drover-project/drover/server/rke"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/turns"
+
+	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/want"
 )
@@ -70,12 +76,12 @@ func (a *API) backupsOf(cl records.Cluster) []backup {
 	}
 	for _, o := range a.State.OperationsOf(records.ClusterKey(cl.Key())) {
 		w := want.ReadParams(o).Wish
-		if w != nil && w.Kind == want.KindRemoveSnapshot && !o.State.Ended() {
+		if w != nil && w.Kind == operations.KindRemoveSnapshot && !o.State.Ended() {
 			for i := range all {
 				all[i].leaving = all[i].leaving || all[i].ID == w.ID
 			}
 		}
-		if w != nil && w.Kind == want.KindSnapshot && !o.State.Ended() && !known[w.ID] {
+		if w != nil && w.Kind == operations.KindSnapshot && !o.State.Ended() && !known[w.ID] {
 			all = append(all, backup{RKESnapshot: records.RKESnapshot{ID: w.ID, Name: w.Snapshot, By: o.By, At: o.Created}, underWay: true})
 		}
 	}
@@ -97,14 +103,14 @@ func (a *API) backup(id string) (records.Cluster, backup, bool) {
 }
 
 func backupObject(cl records.Cluster, s backup) norman.Object {
-	state, transitioning, text, completed := "active", "no", "", "True"
+	state, transitioning, text, completed := conditions.Active, "no", "", "True"
 	switch {
 	case s.leaving:
-		state, transitioning = "removing", "yes"
+		state, transitioning = conditions.Removing, "yes"
 	case s.underWay:
 		state, transitioning, completed = "activating", "yes", "Unknown"
 	case s.Failure != "":
-		state, transitioning, text, completed = "failed", "error", s.Failure, "False"
+		state, transitioning, text, completed = conditions.Failed, "error", s.Failure, "False"
 	}
 	public := want.Public(cl.Spec)
 	var config any
@@ -129,11 +135,7 @@ func (a *API) BackupEtcd(c *Request) (route.Answer, error) {
 }
 
 // CreateBackup is POST of the type, with {"clusterId": "c-abcde"}.
-func (a *API) CreateBackup(c *Request) (route.Answer, error) {
-	in, err := c.Input(c.kind.schema)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) CreateBackup(c *Request, in norman.Input) (route.Answer, error) {
 	id, err := in.Required("clusterId")
 	if err != nil {
 		return route.Answer{}, err
@@ -150,7 +152,7 @@ func (a *API) CreateBackup(c *Request) (route.Answer, error) {
 func (a *API) backUp(c *Request, cluster string, status int) (route.Answer, error) {
 	on := *c
 	on.id, on.kind = cluster, a.kindOf("etcdBackup")
-	o, err := a.ask(&on, want.Wish{Kind: want.KindSnapshot})
+	o, err := a.ask(&on, want.Wish{Kind: operations.KindSnapshot})
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -183,11 +185,35 @@ func (a *API) RestoreFromBackup(c *Request) (route.Answer, error) {
 	case more != "":
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "restoreRkeConfig", "%.40q is not done here: apply the document as it was at that time first, then restore without it", more)
 	}
-	o, err := a.ask(c, want.Wish{Kind: want.KindRestore, Snapshot: s.Name})
+	o, err := a.ask(c, want.Wish{Kind: operations.KindRestore, Snapshot: s.Name})
 	if err != nil {
 		return route.Answer{}, err
 	}
 	answer := message("restoreFromEtcdBackupOutput", "operation %s: %s", o.ID, o.Title)
 	answer.Status = http.StatusCreated
 	return answer, nil
+}
+
+// RemoveETCDBackup serves DELETE of an etcdBackup: 200 with it while it is being removed. Runner begins the operation; nil refuses it.
+func RemoveETCDBackup(v3 *API, s *state.State, runner *rke.Runner) Handler {
+	return func(c *Request) (route.Answer, error) {
+		clusterID, id, _ := strings.Cut(c.ID(), ":")
+		cluster, ok := s.ClustersByID.First(clusterID)
+		if !ok || runner == nil {
+			return route.Answer{}, norman.Missing("etcdBackup", c.ID())
+		}
+		shown := c.Object()
+		switch shown.Fields["state"] {
+		case conditions.Removing:
+			return v3.AfterRemoval(c)
+		case "activating":
+			return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidState, "snapshot %s is being taken: remove it when it is there", id)
+		}
+		file, _ := shown.Fields["filename"].(string)
+		wish := want.Wish{Kind: operations.KindRemoveSnapshot, ID: id, Snapshot: strings.TrimSuffix(file, ".zip")}
+		if _, err := runner.Ask(c.Ctx(), records.ClusterKey(cluster.Key), rke.Asked{Wish: wish, By: c.Who.UserID, Turn: turns.Refuse}); err != nil {
+			return route.Answer{}, err
+		}
+		return v3.AfterRemoval(c)
+	}
 }

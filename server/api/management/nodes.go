@@ -6,6 +6,10 @@ package management
 import (
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/drover-project/drover/server/observed"
+
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -106,7 +110,7 @@ func (a *API) nodeObject(m records.Machine) norman.Object {
 	case draining == "draining":
 		conditions.New(draining, "yes", "").Into(o.Fields)
 		o.Actions = []string{"stopDrain", "uncordon"}
-	case d.Cordoned && o.Fields["state"] == "active":
+	case d.Cordoned && o.Fields["state"] == conditions.Active:
 		word := "cordoned"
 		if draining == "drained" {
 			word = draining
@@ -114,7 +118,7 @@ func (a *API) nodeObject(m records.Machine) norman.Object {
 		o.Fields["state"], o.Actions = word, []string{"uncordon", "drain"}
 	case d.Cordoned:
 		o.Actions = []string{"uncordon"}
-	case o.Fields["state"] == "active":
+	case o.Fields["state"] == conditions.Active:
 		o.Actions = []string{"cordon", "drain"}
 	}
 	return o
@@ -221,4 +225,32 @@ func nodePoolKind() *kind {
 		list: func(*route.Call) []norman.Object { return nil },
 		get:  func(*route.Call, string) (norman.Object, bool) { return norman.Object{}, false },
 	}
+}
+
+// sums are the quantities of all nodes of a cluster together. Memory is in Ki and cpu in whole ones or m, which clients read.
+func sums(api observed.API) (capacity, allocatable map[string]string) {
+	total := func(of func(observed.NodeDetails) map[string]string) map[string]string {
+		all := map[string]resource.Quantity{}
+		for _, d := range api.Details {
+			for name, text := range of(d) {
+				q, err := resource.ParseQuantity(text)
+				if err != nil {
+					continue // what a node reports is not the server's to mend
+				}
+				sum := all[name]
+				sum.Add(q)
+				all[name] = sum
+			}
+		}
+		texts := map[string]string{}
+		for name, q := range all {
+			texts[name] = q.String()
+			if name == "memory" {
+				kibi := resource.NewQuantity(q.Value()/1024, resource.DecimalSI)
+				texts[name] = kibi.AsDec().String() + "Ki"
+			}
+		}
+		return texts
+	}
+	return total(func(d observed.NodeDetails) map[string]string { return d.Capacity }), total(func(d observed.NodeDetails) map[string]string { return d.Allocatable })
 }

@@ -36,9 +36,9 @@ func (a *API) projectKind() *kind {
 
 // ProjectObject is a project of a cluster.
 func ProjectObject(p records.Project, cl records.Cluster, u norman.URLs) norman.Object {
-	state := conditions.New("active", "no", "")
+	state := conditions.Well()
 	if !cl.Deleting.IsZero() {
-		state = conditions.New("removing", "yes", "the cluster is being removed")
+		state = conditions.New(conditions.Removing, "yes", "the cluster is being removed")
 	}
 	o := norman.Object{
 		ID: p.ID, Fixed: p.Builtin, Kept: p.Builtin,

@@ -59,23 +59,23 @@ func ofFleet(t records.RegistrationToken) bool {
 }
 
 func (a *API) registrationTokenObject(t records.RegistrationToken) norman.Object {
-	state := conditions.New("active", "no", "")
+	state := conditions.Well()
 	join, err := a.Registration.JoinCommandFor(t)
 	if errors.Is(err, registration.ErrNoServerURL) {
-		state = conditions.New("pending", "error", err.Error())
+		state = conditions.New(conditions.Pending, "error", err.Error())
 	} else if err != nil {
-		state = conditions.New("error", "error", err.Error())
+		state = conditions.New(conditions.Error, "error", err.Error())
 	}
 	spent := ""
 	if at := join.Import.Spent; !at.IsZero() && err == nil {
 		spent = at.UTC().Format(time.RFC3339)
-		state = conditions.New("active", "no", "spent at "+spent+", when the first agent was let in: it lets in none but agents of the same Kubernetes")
+		state = conditions.New(conditions.Active, "no", "spent at "+spent+", when the first agent was let in: it lets in none but agents of the same Kubernetes")
 	}
 	expires := ""
 	if !t.Expires.IsZero() {
 		expires = t.Expires.UTC().Format("2006-01-02T15:04:05Z")
 		if !a.Now().Before(t.Expires) {
-			state = conditions.New("error", "error", "the token expired at "+expires+": delete it to get a fresh one")
+			state = conditions.New(conditions.Error, "error", "the token expired at "+expires+": delete it to get a fresh one")
 		}
 	}
 	if err == nil && join.Import.Command == "" {
@@ -101,11 +101,7 @@ const notImported = `echo "this cluster is not imported: the server makes it of 
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // CreateRegistrationToken answers with the commands, which the CLI prints from there.
-func (a *API) CreateRegistrationToken(c *Request) (route.Answer, error) {
-	in, err := c.Input(c.kind.schema)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) CreateRegistrationToken(c *Request, in norman.Input) (route.Answer, error) {
 	clusterID, err := in.Required("clusterId")
 	if err != nil {
 		return route.Answer{}, err

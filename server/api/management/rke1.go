@@ -81,7 +81,7 @@ func (a *API) RotateCertificates(c *Request) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	wish := want.Wish{Kind: want.KindRotateCertificates}
+	wish := want.Wish{Kind: operations.KindRotateCertificates}
 	if wish.CA, err = in.Bool("caCertificates"); err != nil {
 		return route.Answer{}, err
 	}
@@ -104,7 +104,7 @@ func (a *API) RotateCertificates(c *Request) (route.Answer, error) {
 
 // RotateEncryptionKey is the action without input.
 func (a *API) RotateEncryptionKey(c *Request) (route.Answer, error) {
-	o, err := a.ask(c, want.Wish{Kind: want.KindRotateKeys})
+	o, err := a.ask(c, want.Wish{Kind: operations.KindRotateKeys})
 	if err != nil {
 		return route.Answer{}, err
 	}

@@ -43,11 +43,7 @@ func settingObject(s settings.Setting) norman.Object {
 }
 
 // UpdateSetting stores a value; an empty one returns to the default.
-func (a *API) UpdateSetting(c *Request) (route.Answer, error) {
-	in, err := c.Input(c.kind.schema)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) UpdateSetting(c *Request, in norman.Input) (route.Answer, error) {
 	value, err := in.String("value")
 	if err != nil {
 		return route.Answer{}, err

@@ -59,7 +59,7 @@ func (a *API) tokenObject(c *route.Call, t records.Token) norman.Object {
 	if last := a.Auth.Uses.Last(t.Name); !last.IsZero() {
 		used = last.UTC().Format(time.RFC3339)
 	}
-	state := conditions.New("active", "no", "")
+	state := conditions.Well()
 	o := norman.Object{ID: t.Name, Fields: map[string]any{
 		"name": t.Name, "description": t.Description, "userId": t.UserID, "userPrincipal": "local://" + t.UserID, "authProvider": cmp.Or(t.Directory, "local"),
 		"ttl": t.TTLMillis, "expiresAt": expires, "expired": auth.Expired(t, a.Now()), "enabled": !t.Disabled,
@@ -98,11 +98,7 @@ func tokenTTL(asked int64, standard, most time.Duration) (ttl time.Duration, cut
 }
 
 // CreateToken makes a token of the caller; the answer is the only one that shows its key.
-func (a *API) CreateToken(c *Request) (route.Answer, error) {
-	in, err := c.Input(c.kind.schema)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) CreateToken(c *Request, in norman.Input) (route.Answer, error) {
 	description, err := describe(in)
 	if err != nil {
 		return route.Answer{}, err
@@ -146,11 +142,7 @@ func (a *API) Issued(c *route.Call, t records.Token, text string) route.Answer {
 }
 
 // UpdateToken changes the description and nothing else.
-func (a *API) UpdateToken(c *Request) (route.Answer, error) {
-	in, err := c.Input(c.kind.schema)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) UpdateToken(c *Request, in norman.Input) (route.Answer, error) {
 	description, err := describe(in)
 	if err != nil {
 		return route.Answer{}, err

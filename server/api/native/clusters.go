@@ -108,11 +108,7 @@ func (a *API) ListClusters(c *route.Call) (route.Answer, error) {
 
 // GetCluster is GET /v1-drover/clusters/{namespace}/{name}?follow=true; who follows gets it again with each
 // change, until it is removed.
-func (a *API) GetCluster(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) GetCluster(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	if c.Query().Get("follow") == "true" {
 		return follow.Serve(c, a.Changes, follow.Document(subscribe.Clusters, d.Key, a.State.Clusters.Get, aboutCluster, a.showCluster))
 	}
@@ -127,21 +123,13 @@ func (a *API) showCluster(d store.Document[records.Cluster]) any {
 
 // GetDocument is GET /v1-drover/clusters/{namespace}/{name}/document: the cluster in the form
 // that POST /v1-drover/apply takes.
-func (a *API) GetDocument(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) GetDocument(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: views.OfDocument(d.Value)}, nil
 }
 
 // Pause is POST /v1-drover/clusters/{namespace}/{name}/pause: nothing new begins on the cluster's machines. The
 // answer names those on which something has begun that is finished first.
-func (a *API) Pause(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) Pause(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	if d.Value.Spec.Imported() {
 		return route.Answer{}, norman.Invalid(norman.InvalidState, "", "cluster %s was imported: the server begins nothing on its hosts, so that there is nothing to pause", d.Value.Name)
 	}
@@ -154,16 +142,12 @@ func (a *API) Pause(c *route.Call) (route.Answer, error) {
 }
 
 // PreviewCluster is GET /v1-drover/clusters/{namespace}/{name}/preview: what is still to be done on its machines.
-func (a *API) PreviewCluster(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) PreviewCluster(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: a.Clusters.Preview(d.Value)}, nil
 }
 
-// findCluster is the cluster of the path, for those who may do with it what the row is for; 404 for those who do not see it.
-func (a *API) findCluster(c *route.Call) (store.Document[records.Cluster], error) {
+// Cluster is the cluster of the path, for those who may do with it what the row is for; 404 for those who do not see it.
+func (a *API) Cluster(c *route.Call) (store.Document[records.Cluster], error) {
 	key := c.Param("namespace") + "/" + c.Param("name")
 	d, ok := a.State.Clusters.Get(key)
 	if !ok || !auth.May(c.Who, auth.Get, auth.OfCluster(d.Value.ID)) {

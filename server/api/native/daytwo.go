@@ -3,7 +3,6 @@
 package native
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
@@ -25,37 +24,37 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 	refused := func(field, format string, args ...any) (route.Answer, error) {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, field, format, args...)
 	}
-	if asked.CA && asked.Kind == ops.KindCertificates {
-		asked.Kind, asked.CA = ops.KindCA, false
+	if asked.CA && asked.Kind == operations.KindRotateCertificates {
+		asked.Kind, asked.CA = operations.KindRotateCA, false
 	}
-	snapshots := asked.Kind == ops.KindSnapshot || asked.Kind == ops.KindRestore
+	snapshots := asked.Kind == operations.KindSnapshot || asked.Kind == operations.KindRestore
 	switch {
-	case !ops.Is(asked.Kind):
-		return refused("kind", "%.40q is not one of snapshot, restore, rotate-certificates, rotate-ca, rotate-encryption-keys and rotate-server-token", asked.Kind)
+	case !asked.Kind.Stepped():
+		return refused("kind", "%.40q cannot be asked for; there are %s", asked.Kind, operations.Names(operations.Kind.Stepped))
 	case asked.CA || asked.KeepState:
 		return refused("kind", "ca and keepState are for clusters of RKE1, and %s is not one", d.Value.Name)
-	case how.NoSnapshot && asked.Kind != ops.KindRestore && asked.Kind != ops.KindCA:
+	case how.NoSnapshot && asked.Kind != operations.KindRestore && asked.Kind != operations.KindRotateCA:
 		return refused("noSnapshot", "only upgrades, restores and rotations of the CAs begin with a snapshot")
 	case how.Hurry:
 		return refused("now", "what is asked for here does not wait for a maintenance window")
-	case how.Turn == turns.Replace && asked.Kind != ops.KindRestore:
+	case how.Turn == turns.Replace && asked.Kind != operations.KindRestore:
 		return refused("replace", "only a restore takes the place of a change that is under way")
-	case asked.Kind == ops.KindRestore && len(asked.Machines) > 1:
+	case asked.Kind == operations.KindRestore && len(asked.Machines) > 1:
 		return refused("machines", "a snapshot is restored on one machine")
 	case len(asked.Machines) > 0 && !snapshots:
 		return refused("machines", "%s is done on all machines that it concerns", asked.Kind)
 	case asked.Snapshot != "" && !snapshots:
 		return refused("snapshot", "only snapshot and restore have to do with a snapshot")
-	case asked.Mode != "" && asked.Kind != ops.KindRestore:
+	case asked.Mode != "" && asked.Kind != operations.KindRestore:
 		return refused("mode", "only restores have a mode")
-	case len(asked.Services) > 0 && asked.Kind != ops.KindCertificates:
+	case len(asked.Services) > 0 && asked.Kind != operations.KindRotateCertificates:
 		return refused("services", "only certificates are rotated by service, and with new CAs all of them")
 	}
-	ask := daytwo.Ask{Kind: asked.Kind, Mode: asked.Mode, By: c.Who.UserID, Turn: how.Turn, Foreign: daytwo.OpensBucket(a.State, c.Who, d.Value), Request: ops.Request{Services: asked.Services, NoSnapshot: how.NoSnapshot}}
+	ask := daytwo.Ask{Kind: asked.Kind, Mode: asked.Mode, By: c.Who.UserID, Turn: how.Turn, Foreign: daytwo.OpensBucket(a.State, c.Who, d.Value), Request: steps.Request{Services: asked.Services, NoSnapshot: how.NoSnapshot}}
 	switch asked.Kind {
-	case ops.KindSnapshot:
+	case operations.KindSnapshot:
 		ask.Request.Name, ask.Request.Machines = asked.Snapshot, asked.Machines
-	case ops.KindRestore:
+	case operations.KindRestore:
 		ask.Request.Snapshot = asked.Snapshot
 		if len(asked.Machines) > 0 {
 			ask.Request.Target = asked.Machines[0]
@@ -65,23 +64,22 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 		return a.draftOnHosts(records.ClusterKey(d.Key), ask)
 	}
 	o, err := a.DayTwo.Begin(c.Ctx(), records.ClusterKey(d.Key), ask)
-	if bad, ok := errors.AsType[*daytwo.InvalidError](err); ok {
-		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%s", bad.Reason)
-	}
 	if err != nil {
 		return route.Answer{}, err
 	}
 	a.Logger.Info("operation asked for", "operation", o.ID, "kind", o.Kind, "cluster", d.Key, "user", c.Who.UserID)
+	return begun(o), nil
+}
+
+// begun answers with the operation that was asked for.
+func begun(o operations.Operation) route.Answer {
 	shown := views.SummaryOf(store.Document[operations.Operation]{Value: o})
-	return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Operation: &shown}}, nil
+	return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Operation: &shown}}
 }
 
 // draftOnHosts answers with what would be done on the cluster's machines.
 func (a *API) draftOnHosts(key records.ClusterKey, ask daytwo.Ask) (route.Answer, error) {
 	o, err := a.DayTwo.Draft(key, ask)
-	if bad, ok := errors.AsType[*daytwo.InvalidError](err); ok {
-		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%s", bad.Reason)
-	}
 	if err != nil {
 		return route.Answer{}, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/tunnel"
 	"github.com/drover-project/drover/tunnel/answers"
 )
@@ -31,11 +32,7 @@ const (
 
 // DialHost is GET /v1-drover/machines/{namespace}/{name}/dial?target=docker or an address:port.
 // Without an upgrade it only says whether Docker answers.
-func (a *API) DialHost(c *route.Call) (route.Answer, error) {
-	d, err := a.findMachine(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) DialHost(c *route.Call, d store.Document[records.Machine]) (route.Answer, error) {
 	target := c.Query().Get("target")
 	network, address, err := dialTarget(d.Value, target)
 	if err != nil {

@@ -3,13 +3,10 @@
 package native
 
 import (
-	"encoding/json"
-	"net/http"
 	"slices"
 	"time"
 
 	"github.com/drover-project/drover/server/api/follow"
-	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
@@ -18,13 +15,10 @@ import (
 
 // ListEvents is GET /v1-drover/events?cluster=<id>&since=<duration>&follow=true.
 func (a *API) ListEvents(c *route.Call) (route.Answer, error) {
-	cluster, after := c.Query().Get("cluster"), time.Time{}
-	if given := c.Query().Get("since"); given != "" {
-		since, err := time.ParseDuration(given)
-		if err != nil || since < 0 {
-			return route.Answer{}, norman.Invalid(norman.InvalidFormat, "since", "%.40q is not a duration, as in 90m or 1h", given)
-		}
-		after = a.Now().Add(-since)
+	cluster := c.Query().Get("cluster")
+	after, err := route.Since(c, a.Now())
+	if err != nil {
+		return route.Answer{}, err
 	}
 	if c.Query().Get("follow") == "true" {
 		return a.followEvents(c, cluster, after)
@@ -61,13 +55,8 @@ func (a *API) followEvents(c *route.Call, cluster string, after time.Time) (rout
 	if a.Events == nil {
 		return route.NotFound(c)
 	}
-	c.W.Header().Set("Content-Type", "application/x-ndjson")
-	norman.Uncached(c.W.Header())
-	c.W.WriteHeader(http.StatusOK)
-	control, lines := http.NewResponseController(c.W), json.NewEncoder(c.W)
-	patient := func() { _ = control.SetWriteDeadline(time.Now().Add(follow.Patience)) } // a connection without deadlines ends by itself
-	check := time.NewTicker(follow.Check)
-	defer check.Stop()
+	lines := follow.Begin(c)
+	defer lines.End()
 	var revision int64
 	sent := map[string]bool{} // of that revision, of which more may come
 	for {
@@ -81,23 +70,12 @@ func (a *API) followEvents(c *route.Call, cluster string, after time.Time) (rout
 				continue
 			}
 			sent[e.ID()] = true
-			patient()
-			if lines.Encode(a.showEvent(e)) != nil {
+			if !lines.Send(a.showEvent(e)) {
 				return route.Answer{}, nil
 			}
 		}
-		patient()
-		if control.Flush() != nil || c.StillAdmitted() != nil {
+		if !lines.Wait(more) {
 			return route.Answer{}, nil
-		}
-		select {
-		case <-c.Ctx().Done():
-			return route.Answer{}, nil
-		case <-more:
-		case <-check.C:
-			if _, err := c.W.Write([]byte{'\n'}); err != nil {
-				return route.Answer{}, nil
-			}
 		}
 	}
 }

@@ -29,11 +29,7 @@ type SnapshotAPI struct {
 
 // Download is GET /v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file?machine=NAME. A file of which the way is lost is cut
 // off; Range: bytes=N- with the ETag as If-Range asks for the rest, which another file answers as a whole. Other ranges are ignored.
-func (a SnapshotAPI) Download(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a SnapshotAPI) Download(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	wish := daytwo.FileWish{Snapshot: c.Param("snapshot"), Machine: c.Query().Get("machine"), Foreign: daytwo.OpensBucket(a.State, c.Who, d.Value)}
 	wish.Offset, wish.Tag = continued(c.R.Header)
 	if d.Value.Spec.Docker() {

@@ -68,25 +68,17 @@ func (a FleetAPI) following() follow.List {
 }
 
 // Get is GET /v1-drover/fleets/{name}.
-func (a FleetAPI) Get(c *route.Call) (route.Answer, error) {
-	d, err := a.find(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a FleetAPI) Get(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: a.show(d)}, nil
 }
 
 // Why is GET /v1-drover/fleets/{name}/why.
-func (a FleetAPI) Why(c *route.Call) (route.Answer, error) {
-	d, err := a.find(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a FleetAPI) Why(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
 	return a.whyFleet(d, "")
 }
 
-// find is the fleet that a route is about.
-func (a FleetAPI) find(c *route.Call) (store.Document[records.Fleet], error) {
+// Fleet is the fleet that a route is about.
+func (a FleetAPI) Fleet(c *route.Call) (store.Document[records.Fleet], error) {
 	d, err := a.Fleets.Find(c.Param("name"))
 	if err == nil && !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: c.Row.Access.Kind, Key: d.Value.ID}) {
 		err = norman.Missing("fleet", c.Param("name"))
@@ -112,11 +104,7 @@ func (a FleetAPI) Join(c *route.Call) (route.Answer, error) {
 }
 
 // Remove is POST /v1-drover/fleets/{name}/remove?force=true.
-func (a FleetAPI) Remove(c *route.Call) (route.Answer, error) {
-	d, err := a.find(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a FleetAPI) Remove(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
 	if err := a.Fleets.Remove(c.Ctx(), d.Value.Name, c.Leave().Force); err != nil {
 		return route.Answer{}, err
 	}
@@ -129,11 +117,7 @@ func (a FleetAPI) Remove(c *route.Call) (route.Answer, error) {
 }
 
 // Give is POST /v1-drover/fleets/{name}/plan: a plan in YAML or JSON for the machines that the query chooses.
-func (a FleetAPI) Give(c *route.Call) (route.Answer, error) {
-	d, err := a.find(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a FleetAPI) Give(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
 	how, err := request(c)
 	if err != nil {
 		return route.Answer{}, err
@@ -168,11 +152,7 @@ func (a FleetAPI) Give(c *route.Call) (route.Answer, error) {
 }
 
 // RemoveMachine is POST /v1-drover/machines/{namespace}/{name}/remove, for those of fleets too, which /v3 does not have.
-func (a FleetAPI) RemoveMachine(c *route.Call) (route.Answer, error) {
-	d, err := a.findMachine(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a FleetAPI) RemoveMachine(c *route.Call, d store.Document[records.Machine]) (route.Answer, error) {
 	leave := c.Leave()
 	if d.Value.InFleet() && leave.Agent {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "agent",

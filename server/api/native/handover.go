@@ -3,7 +3,6 @@
 package native
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -34,13 +34,9 @@ const (
 
 // Export is POST /v1-drover/clusters/{namespace}/{name}/export. That it is no GET keeps the answer out of caches and has
 // the request in the log. Notes and findings are in headers Warning.
-func (a HandoverAPI) Export(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a HandoverAPI) Export(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	var asked views.ExportRequest
-	if err := strictBody(c, maxExport, &asked, true); err != nil {
+	if err := readBody(c, maxExport, &asked, "what the request takes", true); err != nil {
 		return route.Answer{}, err
 	}
 	log := a.Logger.With("cluster", d.Key, "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
@@ -72,12 +68,9 @@ func (a HandoverAPI) Export(c *route.Call) (route.Answer, error) {
 
 // Resume is POST /v1-drover/clusters/{namespace}/{name}/resume?dryRun=true&accept=true&force=true: the end of a pause, and of
 // the mark of a cluster that was exported or imported.
-func (a HandoverAPI) Resume(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a HandoverAPI) Resume(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	var r handover.ResumeRequest
+	var err error
 	for name, to := range map[string]*bool{"dryRun": &r.DryRun, "accept": &r.Accept, "force": &r.Force} {
 		if *to, err = flag(c, name); err != nil {
 			return route.Answer{}, err
@@ -96,7 +89,7 @@ func (a HandoverAPI) Resume(c *route.Call) (route.Answer, error) {
 // Import is POST /v1-drover/clusters/{namespace}/{name}/import-rke?dryRun=true.
 func (a HandoverAPI) Import(c *route.Call) (route.Answer, error) {
 	var asked views.ImportRequest
-	if err := strictBody(c, maxImport, &asked, false); err != nil {
+	if err := readBody(c, maxImport, &asked, "what the request takes", false); err != nil {
 		return route.Answer{}, err
 	}
 	dryRun, err := flag(c, "dryRun")
@@ -146,16 +139,4 @@ func handoverRefused(err error) error {
 		return refused(http.StatusConflict, norman.Conflict, nil)
 	}
 	return err
-}
-
-// strictBody reads a JSON body whose every field is known. Errors do not repeat what is in it.
-func strictBody(c *route.Call, limit int64, into any, mayBeEmpty bool) error {
-	text, err := norman.ReadBody(c.W, c.R, limit)
-	if err != nil || mayBeEmpty && len(bytes.TrimSpace(text)) == 0 {
-		return err
-	}
-	if err := decode(text, into); err != nil {
-		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not what the request takes: %v", err)
-	}
-	return nil
 }

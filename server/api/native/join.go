@@ -10,6 +10,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -18,33 +19,21 @@ type JoinAPI struct{ *API }
 
 // Join is GET /v1-drover/clusters/{namespace}/{name}/join: the command of the cluster's
 // default registration token.
-func (a JoinAPI) Join(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a JoinAPI) Join(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	answer, err := a.join(c, d.Value.ID, d.Value.Name, false)
 	return route.Answer{Status: http.StatusOK, Body: answer}, err
 }
 
 // RotateJoin is POST /v1-drover/clusters/{namespace}/{name}/join/rotate: a new default registration token in place of the one
 // before, and its command.
-func (a JoinAPI) RotateJoin(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a JoinAPI) RotateJoin(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	answer, err := a.join(c, d.Value.ID, d.Value.Name, true)
 	return route.Answer{Status: http.StatusOK, Body: answer}, err
 }
 
 // ForgetAgent is POST /v1-drover/clusters/{namespace}/{name}/agent/forget: what is known of the cluster's agent goes, its tunnels
 // end, and the next agent with the cluster's token is believed whatever Kubernetes it is of.
-func (a JoinAPI) ForgetAgent(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a JoinAPI) ForgetAgent(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	if !d.Value.Spec.Imported() {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "cluster", "cluster %s is provisioned by this server, which knows its agent by itself", d.Value.Name)
 	}

@@ -43,7 +43,7 @@ func (a *API) Ask(what string) route.Handler {
 }
 
 func (a *API) ask(c *route.Call, what string) (route.Answer, error) {
-	d, err := a.findMachine(c)
+	d, err := a.Machine(c)
 	if err != nil {
 		return route.Answer{}, err
 	}

@@ -4,13 +4,8 @@
 package native
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -99,11 +94,7 @@ func (a *API) ListMachines(c *route.Call) (route.Answer, error) {
 }
 
 // GetMachine is GET /v1-drover/machines/{namespace}/{name}.
-func (a *API) GetMachine(c *route.Call) (route.Answer, error) {
-	d, err := a.findMachine(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) GetMachine(c *route.Call, d store.Document[records.Machine]) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: a.machine(d)}, nil
 }
 
@@ -119,57 +110,31 @@ func (a *API) machine(d store.Document[records.Machine]) views.Machine {
 }
 
 // AllowRejoin is POST /v1-drover/machines/{namespace}/{name}/rejoin.
-func (a *API) AllowRejoin(c *route.Call) (route.Answer, error) {
-	d, err := a.findMachine(c)
+func (a *API) AllowRejoin(c *route.Call, d store.Document[records.Machine]) (route.Answer, error) {
+	d, err := a.Registration.AllowRejoin(c.Ctx(), d.Key)
 	if err != nil {
-		return route.Answer{}, err
-	}
-	if d, err = a.Registration.AllowRejoin(c.Ctx(), d.Key); err != nil {
 		return route.Answer{}, err
 	}
 	a.Logger.Info("a registration without the machine's token is allowed", "machine", d.Key, "user", c.Who.UserID, "until", d.Value.RejoinUntil)
 	return route.Answer{Status: http.StatusOK, Body: views.OfMachine(d)}, nil
 }
 
-// maxLabels is the largest body of a change of labels, in bytes.
-const maxLabels = 64 << 10
-
 // LabelMachine is POST /v1-drover/machines/{namespace}/{name}/labels with {"set": {"rack": "a"}, "remove": ["disk"]}.
-func (a *API) LabelMachine(c *route.Call) (route.Answer, error) {
-	d, err := a.findMachine(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	text, err := norman.ReadBody(c.W, c.R, maxLabels)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) LabelMachine(c *route.Call, d store.Document[records.Machine]) (route.Answer, error) {
 	var change views.LabelChange
-	if err := decode(text, &change); err != nil {
-		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not a change of labels, such as {\"set\": {\"rack\": \"a\"}, \"remove\": [\"disk\"]}: %v", err)
+	if err := readAsked(c, &change, `a change of labels, such as {"set": {"rack": "a"}, "remove": ["disk"]}`); err != nil {
+		return route.Answer{}, err
 	}
-	if d, err = registration.Label(c.Ctx(), a.State, d.Key, change.Set, change.Remove); err != nil {
+	d, err := registration.Label(c.Ctx(), a.State, d.Key, change.Set, change.Remove)
+	if err != nil {
 		return route.Answer{}, err
 	}
 	a.Logger.Info("labels of a machine changed", "machine", d.Key, "user", c.Who.UserID, "set", len(change.Set), "removed", len(change.Remove))
 	return route.Answer{Status: http.StatusOK, Body: views.OfMachine(d)}, nil
 }
 
-// decode reads one JSON value whose fields are all known, and nothing after it.
-func decode(text []byte, into any) error {
-	read := json.NewDecoder(bytes.NewReader(text))
-	read.DisallowUnknownFields()
-	if err := read.Decode(into); err != nil {
-		return fmt.Errorf("%.200s", err.Error()) // which repeats the names of fields
-	}
-	if _, err := read.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more follows after the end of the value")
-	}
-	return nil
-}
-
-// findMachine is the machine of the path, for those who may do with it what the row is for.
-func (a *API) findMachine(c *route.Call) (store.Document[records.Machine], error) {
+// Machine is the machine of the path, for those who may do with it what the row is for.
+func (a *API) Machine(c *route.Call) (store.Document[records.Machine], error) {
 	key := c.Param("namespace") + "/" + c.Param("name")
 	d, ok := a.State.Machines.Get(key)
 	if !ok || !auth.May(c.Who, auth.Get, aboutMachine(d.Value)) {

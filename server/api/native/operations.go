@@ -43,11 +43,7 @@ func (a *API) ListOperations(c *route.Call) (route.Answer, error) {
 
 // GetOperation is GET /v1-drover/operations/{id}?follow=true; who follows gets it again with each
 // change, until it is removed.
-func (a *API) GetOperation(c *route.Call) (route.Answer, error) {
-	d, err := a.findOperation(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) GetOperation(c *route.Call, d store.Document[operations.Operation]) (route.Answer, error) {
 	if c.Query().Get("follow") != "true" {
 		return route.Answer{Status: http.StatusOK, Body: views.OfOperation(d)}, nil
 	}
@@ -56,8 +52,8 @@ func (a *API) GetOperation(c *route.Call) (route.Answer, error) {
 }
 
 // AbortOperation is POST /v1-drover/operations/{id}/abort.
-func (a *API) AbortOperation(c *route.Call) (route.Answer, error) {
-	return a.changeOperation(c, func(o operations.Operation) (operations.Operation, error) {
+func (a *API) AbortOperation(c *route.Call, d store.Document[operations.Operation]) (route.Answer, error) {
+	return a.changeOperation(c, d, func(o operations.Operation) (operations.Operation, error) {
 		return o.AbortBy(c.Who.UserID, a.Now().UTC())
 	})
 }
@@ -65,8 +61,8 @@ func (a *API) AbortOperation(c *route.Call) (route.Answer, error) {
 // RetryOperation is POST /v1-drover/operations/{id}/retry. The write is on the condition that the
 // operation itself has not changed; should another one of its cluster begin in the same moment,
 // operations.Ready lets them run one after the other.
-func (a *API) RetryOperation(c *route.Call) (route.Answer, error) {
-	return a.changeOperation(c, func(o operations.Operation) (operations.Operation, error) {
+func (a *API) RetryOperation(c *route.Call, d store.Document[operations.Operation]) (route.Answer, error) {
+	return a.changeOperation(c, d, func(o operations.Operation) (operations.Operation, error) {
 		if d, ok := a.State.Clusters.Get(o.Subject); ok {
 			if err := d.Value.MayChange(); err != nil {
 				return o, fmt.Errorf("retry operation %s: %w", o.ID, err)
@@ -77,20 +73,17 @@ func (a *API) RetryOperation(c *route.Call) (route.Answer, error) {
 }
 
 // HurryOperation is POST /v1-drover/operations/{id}/hurry: it does not wait for the maintenance window of its cluster.
-func (a *API) HurryOperation(c *route.Call) (route.Answer, error) {
-	return a.changeOperation(c, func(o operations.Operation) (operations.Operation, error) {
+func (a *API) HurryOperation(c *route.Call, d store.Document[operations.Operation]) (route.Answer, error) {
+	return a.changeOperation(c, d, func(o operations.Operation) (operations.Operation, error) {
 		return o.HurryBy(c.Who.UserID, a.Now().UTC())
 	})
 }
 
-// changeOperation writes what a request makes of the operation of the path. A request that does
+// changeOperation writes what a request makes of the operation. A request that does
 // not fit the operation is answered with 409 and the reason.
-func (a *API) changeOperation(c *route.Call, change func(operations.Operation) (operations.Operation, error)) (route.Answer, error) {
-	d, err := a.findOperation(c)
+func (a *API) changeOperation(c *route.Call, d store.Document[operations.Operation], change func(operations.Operation) (operations.Operation, error)) (route.Answer, error) {
+	d, err := a.State.Operations.Modify(c.Ctx(), d.Key, change)
 	if err != nil {
-		return route.Answer{}, err
-	}
-	if d, err = a.State.Operations.Modify(c.Ctx(), d.Key, change); err != nil {
 		return route.Answer{}, err
 	}
 	return route.Answer{Status: http.StatusOK, Body: views.OfOperation(d)}, nil
@@ -107,8 +100,8 @@ func (a *API) aboutOperation(o operations.Operation) auth.Object {
 	return about
 }
 
-// findOperation is the operation of the path, for those who may do with it what the row is for.
-func (a *API) findOperation(c *route.Call) (store.Document[operations.Operation], error) {
+// Operation is the operation of the path, for those who may do with it what the row is for.
+func (a *API) Operation(c *route.Call) (store.Document[operations.Operation], error) {
 	id := c.Param("id")
 	d, ok := a.State.OperationsByID.First(id)
 	if !ok || !auth.May(c.Who, auth.Get, a.aboutOperation(d.Value)) {

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/upgrades"
 	"github.com/drover-project/drover/server/views"
 )
@@ -21,31 +22,15 @@ type UpgradeAPI struct {
 	Upgrader *upgrades.Upgrader
 }
 
-// body reads what a request has in it, strictly.
-func body(c *route.Call, example string, to any) error {
-	text, err := norman.ReadBody(c.W, c.R, maxAsked)
-	if err != nil {
-		return err
-	}
-	if err := decode(text, to); err != nil {
-		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not of the form %s: %v", example, err)
-	}
-	return nil
-}
-
 // Upgrade is POST /v1-drover/clusters/{namespace}/{name}/upgrade?dryRun=true&noSnapshot=true&now=true with a
 // views.AskedUpgrade. What is in the way is answered with 422, and with everything that was found under findings.
-func (a *UpgradeAPI) Upgrade(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *UpgradeAPI) Upgrade(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	how, err := request(c)
 	if err != nil {
 		return route.Answer{}, err
 	}
 	var asked views.AskedUpgrade
-	if err := body(c, `{"version": "v1.34.4+k3s1"}`, &asked); err != nil {
+	if err := readAsked(c, &asked, `of the form {"version": "v1.34.4+k3s1"}`); err != nil {
 		return route.Answer{}, err
 	}
 	answer, err := a.Upgrader.Upgrade(c.Ctx(), records.ClusterKey(d.Key), upgrades.Request{To: asked.Version, Accept: asked.Accept, How: how})
@@ -67,30 +52,22 @@ func (a *UpgradeAPI) Upgrade(c *route.Call) (route.Answer, error) {
 }
 
 // GetWindow is GET /v1-drover/clusters/{namespace}/{name}/window.
-func (a *UpgradeAPI) GetWindow(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *UpgradeAPI) GetWindow(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	return a.window(d.Value)
 }
 
 // SetWindow is POST /v1-drover/clusters/{namespace}/{name}/window/set with a views.AskedWindow.
-func (a *UpgradeAPI) SetWindow(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *UpgradeAPI) SetWindow(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	var asked struct {
 		Window *string `json:"window"` // of views.AskedWindow; nobody takes a window off by leaving it out
 	}
-	if err := body(c, `{"window": "Sat 22:00-04:00 Europe/Berlin"}`, &asked); err != nil {
+	if err := readAsked(c, &asked, `of the form {"window": "Sat 22:00-04:00 Europe/Berlin"}`); err != nil {
 		return route.Answer{}, err
 	}
 	if asked.Window == nil {
 		return route.Answer{}, norman.Invalid(norman.MissingRequired, "window", "window is missing; an empty one takes the window off")
 	}
-	d, err = a.Clusters.SetWindow(c.Ctx(), records.ClusterKey(d.Key), *asked.Window)
+	d, err := a.Clusters.SetWindow(c.Ctx(), records.ClusterKey(d.Key), *asked.Window)
 	if bad, ok := errors.AsType[*clusters.WindowError](err); ok {
 		return route.Answer{}, norman.Invalid(norman.InvalidFormat, "window", "%s", bad.Reason)
 	}

@@ -35,20 +35,12 @@ const (
 )
 
 // WhyCluster is GET /v1-drover/clusters/{namespace}/{name}/why.
-func (a *API) WhyCluster(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) WhyCluster(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	return a.why(c, d, "")
 }
 
 // WhyMachine is GET /v1-drover/machines/{namespace}/{name}/why.
-func (a *API) WhyMachine(c *route.Call) (route.Answer, error) {
-	d, err := a.findMachine(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) WhyMachine(c *route.Call, d store.Document[records.Machine]) (route.Answer, error) {
 	if fleet, ok := a.State.Fleets.Get(string(d.Value.Cluster())); ok {
 		return a.whyFleet(fleet, d.Key)
 	}

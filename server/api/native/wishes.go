@@ -14,36 +14,24 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
 )
 
-// maxAsked is the largest body of a request for an operation, in bytes.
-const maxAsked = 64 << 10
-
 // Begin is POST /v1-drover/clusters/{namespace}/{name}/operations?dryRun=true&queue=true&replace=true with a views.Asked.
-func (a *API) Begin(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) Begin(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	how, err := request(c)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	text, err := norman.ReadBody(c.W, c.R, maxAsked)
-	if err != nil {
+	var asked views.Asked
+	if err := readAsked(c, &asked, `what an operation is asked for by, such as {"kind": "snapshot"}`); err != nil {
 		return route.Answer{}, err
 	}
-	var asked views.Asked
-	if err := decode(text, &asked); err != nil {
-		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not what an operation is asked for by, such as {\"kind\": \"snapshot\"}: %v", err)
-	}
 	switch {
-	case asked.Kind == planner.KindRehearse:
+	case asked.Kind == operations.KindRehearse:
 		return a.rehearse(c, d, asked, how)
 	case asked.Fleet != "":
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "fleet", "a snapshot is rehearsed on a fleet, and nothing else is")
@@ -63,16 +51,11 @@ func (a *API) Begin(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	shown := views.SummaryOf(store.Document[operations.Operation]{Value: o})
-	return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Operation: &shown}}, nil
+	return begun(o), nil
 }
 
 // ListSnapshots is GET /v1-drover/clusters/{namespace}/{name}/snapshots?follow=true: those that the server took or tried to, the oldest first.
-func (a *API) ListSnapshots(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) ListSnapshots(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	switch {
 	case c.Query().Get("follow") == "true":
 		return follow.Serve(c, a.Changes, followedSnapshots(a, c.Who, d))

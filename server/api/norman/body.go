@@ -258,6 +258,15 @@ func (in Input) Edited(name string, is map[string]string) (map[string]string, er
 	return changed, nil
 }
 
+// Labelled are the labels and annotations of an object after the body.
+func (in Input) Labelled(areLabels, areAnnotations map[string]string) (labels, annotations map[string]string, err error) {
+	if labels, err = in.Edited("labels", areLabels); err != nil {
+		return nil, nil, err
+	}
+	annotations, err = in.Edited("annotations", areAnnotations)
+	return labels, annotations, err
+}
+
 // Decode reads a field of a type of its own, such as a list; what is absent or null leaves the value as it is.
 // Unknown fields in it are refused, with their names.
 func (in Input) Decode(name string, into any) error {

@@ -91,11 +91,7 @@ func (a *API) List(c *route.Call) (route.Answer, error) {
 }
 
 // Get is GET /v1-drover/directories/{kind}.
-func (a *API) Get(c *route.Call) (route.Answer, error) {
-	d, err := a.find(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) Get(c *route.Call, d records.Directory) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: views.OfDirectory(d)}, nil
 }
 
@@ -135,20 +131,12 @@ func reasons(err error) string {
 }
 
 // Remove is POST /v1-drover/directories/{kind}/remove.
-func (a *API) Remove(c *route.Call) (route.Answer, error) {
-	d, err := a.find(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) Remove(c *route.Call, d records.Directory) (route.Answer, error) {
 	return route.Answer{Status: http.StatusNoContent}, a.Desk.Remove(c.Ctx(), c.Who, d.Kind)
 }
 
 // Test is POST /v1-drover/directories/{kind}/test with {} or a name and a password: it changes nothing.
-func (a *API) Test(c *route.Call) (route.Answer, error) {
-	d, err := a.find(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) Test(c *route.Call, d records.Directory) (route.Answer, error) {
 	in, err := c.JSON(norman.Schema{Fields: norman.Fields(map[string]norman.Field{"username": {Type: "string"}, "password": {Type: "password"}})})
 	if err != nil {
 		return route.Answer{}, err
@@ -189,7 +177,7 @@ func problem(err error) error {
 	return err
 }
 
-func (a *API) find(c *route.Call) (records.Directory, error) {
+func (a *API) Directory(c *route.Call) (records.Directory, error) {
 	if a.Desk == nil {
 		return records.Directory{}, none()
 	}

@@ -92,7 +92,7 @@ func (r *request) object(s records.ProjectSecret) norman.Object {
 		"name": s.Name, "description": s.Description, "kind": s.Type, "data": data, "projectId": s.ProjectID, "namespaceId": nil,
 		"created": s.Created, "creatorId": norman.Reference(s.CreatorID), "uuid": s.UID, "labels": norman.Map(s.Labels), "annotations": norman.Map(s.Annotations),
 	}}
-	conditions.New("active", "no", "").Into(o.Fields)
+	conditions.Well().Into(o.Fields)
 	return o
 }
 
@@ -230,10 +230,7 @@ func changed(in norman.Input, s records.ProjectSecret) (records.ProjectSecret, e
 		}
 	}
 	if err == nil {
-		s.Labels, err = in.Edited("labels", s.Labels)
-	}
-	if err == nil {
-		s.Annotations, err = in.Edited("annotations", s.Annotations)
+		s.Labels, s.Annotations, err = in.Labelled(s.Labels, s.Annotations)
 	}
 	if err != nil {
 		return s, err

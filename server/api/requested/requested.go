@@ -61,7 +61,7 @@ type Asker struct {
 
 	mu     sync.Mutex
 	known  map[records.ClusterKey]*answer
-	ctx    context.Context // of all questions, which outlive the requests that they are asked for; nil before the first
+	ctx    context.Context //nolint:containedctx // of all questions, which outlive the requests that they are asked for; nil before the first
 	cancel context.CancelFunc
 	closed bool
 }

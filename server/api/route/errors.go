@@ -5,6 +5,7 @@ package route
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
 )
 
 // Envelope finds status and code of an error.
@@ -40,23 +42,8 @@ func Envelope(err error) *norman.Error {
 	if _, ok := errors.AsType[*store.ExistsError](err); ok {
 		return norman.Errorf(http.StatusConflict, norman.AlreadyExists, "%v", err)
 	}
-	if _, ok := errors.AsType[*store.ConflictError](err); ok {
-		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
-	}
-	if _, ok := errors.AsType[*clusters.ChangedError](err); ok {
-		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
-	}
 	if _, ok := errors.AsType[*clusters.LimitError](err); ok {
 		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%v", err)
-	}
-	if _, ok := errors.AsType[*clusters.LastMemberError](err); ok {
-		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
-	}
-	if _, ok := errors.AsType[*clusters.RemovingError](err); ok {
-		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
-	}
-	if _, ok := errors.AsType[*references.InUseError](err); ok {
-		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
 	if denied, ok := errors.AsType[*references.DeniedError](err); ok {
 		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "%s", denied.Reason)
@@ -64,13 +51,10 @@ func Envelope(err error) *norman.Error {
 	if bad, ok := errors.AsType[*references.InvalidError](err); ok {
 		return norman.Invalid(norman.InvalidOption, bad.Field, "%s", bad.Reason)
 	}
-	if _, ok := errors.AsType[*records.ExportedError](err); ok {
-		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
+	if bad, ok := errors.AsType[*turns.InvalidError](err); ok {
+		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%s", bad.Reason)
 	}
-	if _, ok := errors.AsType[*rke.RefusedError](err); ok {
-		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
-	}
-	if operationRefused(err) {
+	if slices.ContainsFunc(conflicts, func(is func(error) bool) bool { return is(err) }) {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
 	if _, ok := errors.AsType[*clusters.NamespaceError](err); ok {
@@ -101,13 +85,16 @@ func Envelope(err error) *norman.Error {
 	return norman.Errorf(http.StatusInternalServerError, norman.ServerError, "the server failed: %v", err)
 }
 
-// operationRefused says that an operation is not in a state for what was asked, or in the way of it.
-func operationRefused(err error) bool {
-	_, refused := errors.AsType[*operations.RefusedError](err)
-	_, busy := errors.AsType[*operations.BusyError](err)
-	_, full := errors.AsType[*operations.QueueFullError](err)
-	_, transition := errors.AsType[*operations.TransitionError](err)
-	return refused || busy || full || transition
+// conflicts are errors that say of a thing that it is not in a state for what was asked, or that another one is in the way of it.
+var conflicts = []func(error) bool{
+	is[*store.ConflictError], is[*clusters.ChangedError], is[*clusters.LastMemberError], is[*clusters.RemovingError], is[*references.InUseError],
+	is[*records.ExportedError], is[*rke.RefusedError],
+	is[*operations.RefusedError], is[*operations.BusyError], is[*operations.QueueFullError], is[*operations.TransitionError],
+}
+
+func is[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
 }
 
 func firstPath(bad strictyaml.Errors) string {

@@ -5,6 +5,7 @@ package route
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/views"
@@ -41,4 +42,17 @@ func Page[T, V any](c *Call, all []T, key func(T) string, show func(T) V) (Answe
 		answer.Data = append(answer.Data, show(one))
 	}
 	return Answer{Status: http.StatusOK, Body: answer}, nil
+}
+
+// Since is the time that the query's since, a duration, is before now; zero without it.
+func Since(c *Call, now time.Time) (time.Time, error) {
+	given := c.Query().Get("since")
+	if given == "" {
+		return time.Time{}, nil
+	}
+	since, err := time.ParseDuration(given)
+	if err != nil || since < 0 {
+		return time.Time{}, norman.Invalid(norman.InvalidFormat, "since", "%.40q is not a duration, as in 90m or 1h", given)
+	}
+	return now.Add(-since), nil
 }

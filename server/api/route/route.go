@@ -30,6 +30,17 @@ type Row struct {
 // handler itself; errors are answered as Call.Fail says.
 type Handler func(*Call) (Answer, error)
 
+// Of serves requests about what the path names, which find finds for those who may do with it what the row is for.
+func Of[T any](find func(*Call) (T, error), serve func(*Call, T) (Answer, error)) Handler {
+	return func(c *Call) (Answer, error) {
+		one, err := find(c)
+		if err != nil {
+			return Answer{}, err
+		}
+		return serve(c, one)
+	}
+}
+
 // Answer is what a handler gives back: a body, sent as it is, or nil for none.
 type Answer struct {
 	Status int

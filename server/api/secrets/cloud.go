@@ -93,11 +93,7 @@ func credential(o objects.Object) norman.Object {
 }
 
 // CreateCredential is POST of the type.
-func (a *API) CreateCredential(c *management.Request) (route.Answer, error) {
-	in, err := c.Input(c.Schema())
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) CreateCredential(c *management.Request, in norman.Input) (route.Answer, error) {
 	if !in.Has(bucketConfig) {
 		return route.Answer{}, norman.Invalid(norman.MissingRequired, bucketConfig, "is needed: credentials are kept for buckets alone, as hosts are not made here")
 	}
@@ -106,11 +102,7 @@ func (a *API) CreateCredential(c *management.Request) (route.Answer, error) {
 }
 
 // UpdateCredential is PUT: what the body does not have stays.
-func (a *API) UpdateCredential(c *management.Request) (route.Answer, error) {
-	in, err := c.Input(c.Schema())
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) UpdateCredential(c *management.Request, in norman.Input) (route.Answer, error) {
 	d, ok := a.credential(c.ID())
 	if !ok {
 		return route.Answer{}, norman.Missing("cloudCredential", c.ID())
@@ -132,11 +124,8 @@ func (a *API) RemoveCredential(c *management.Request) (route.Answer, error) {
 // keep stores a credential with what a body says of it. It is read as all Secrets from outside are.
 func (a *API) keep(c *management.Request, in norman.Input, o objects.Object, at references.At, status int) (route.Answer, error) {
 	var err error
-	if o.Labels, err = in.Edited("labels", o.Labels); err != nil {
-		return route.Answer{}, err
-	}
 	kept := maps.Clone(o.Annotations)
-	if o.Annotations, err = in.Edited("annotations", o.Annotations); err != nil {
+	if o.Labels, o.Annotations, err = in.Labelled(o.Labels, o.Annotations); err != nil {
 		return route.Answer{}, err
 	}
 	if o.Annotations == nil {

@@ -38,7 +38,7 @@ type Type struct {
 type Seen struct {
 	About   auth.Object
 	Content map[string]any
-	// State is "active" where it is not given.
+	// State is conditions.Well where it is not given.
 	State conditions.Summary
 }
 
@@ -46,7 +46,7 @@ type Seen struct {
 func kindOfOthers(t Type) *kind {
 	shown := func(s Seen) Object {
 		if s.State == (conditions.Summary{}) {
-			s.State = conditions.New("active", "no", "")
+			s.State = conditions.Well()
 		}
 		return withState(s.Content, s.State)
 	}

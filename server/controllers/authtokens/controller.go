@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
@@ -48,8 +49,8 @@ type Options struct {
 	User   func(id string) (records.User, bool)
 	// Uses says whether a user may use the cluster of a management ID.
 	Uses func(userID, clusterID string) bool
-	// Image is that of kube-api-auth.
-	Image func() string
+	// Image is that of kube-api-auth, which comes from Registry where that is set.
+	Image, Registry func() string
 	// Client is the way to a cluster with the rights of its administrator; the error says why there is none.
 	Client func(records.ClusterKey) (kubernetes.Interface, error)
 	Now    func() time.Time
@@ -196,7 +197,7 @@ func (k *Keeper) look(ctx context.Context, client kubernetes.Interface, m *made)
 		ClusterID: m.is.ID, Tokens: k.Tokens(), User: k.User, Uses: func(userID string) bool { return k.Uses(userID, m.is.ID) }, Now: now,
 	})
 	changes, err = Sync(ctx, client, want, now)
-	image := k.Image()
+	image := installers.FromRegistry(k.Registry(), k.Image())
 	if m.image == image && now.Sub(m.at) < lookEvery && err == nil {
 		return changes, nil
 	}

@@ -39,7 +39,7 @@ func newBed(t *testing.T) *bed {
 		},
 		Tokens: func() []records.Token { b.mu.Lock(); defer b.mu.Unlock(); return b.snapshot.Tokens },
 		User:   b.snapshot.User, Uses: func(userID, _ string) bool { return b.snapshot.Uses(userID) },
-		Image: func() string { return "drover/rancher-agent:v1" },
+		Image: func() string { return "drover/rancher-agent:v1" }, Registry: func() string { return "" },
 		Client: func(records.ClusterKey) (kubernetes.Interface, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

@@ -58,8 +58,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The types are served when their definitions are there.
-	if rest, ok := strings.CutPrefix(path, "/apis/cluster.cattle.io/v3/namespaces/cattle-system/"); ok {
-		resource, _, _ := strings.Cut(rest, "/")
+	if left, ok := strings.CutPrefix(path, "/apis/cluster.cattle.io/v3/namespaces/cattle-system/"); ok {
+		resource, _, _ := strings.Cut(left, "/")
 		if s.objects["/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+resource+".cluster.cattle.io"] == nil {
 			s.status(w, http.StatusNotFound)
 			return

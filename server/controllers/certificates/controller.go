@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -47,7 +46,7 @@ func (c *Controller) Worker() reconcile.Worker {
 		Name: "certificates", Title: "asks hosts when their certificates end", First: first, Resync: every, AtOnce: 1,
 		Keys: reconcile.Keys(c.State.Clusters),
 		Watches: []reconcile.Watch{reconcile.Documents(c.State.Operations, func(e store.Event[operations.Operation], q reconcile.Queue) {
-			if e.Type == store.Put && (e.Value.Kind == ops.KindCertificates || e.Value.Kind == ops.KindCA) && e.Value.State.Ended() {
+			if e.Type == store.Put && (e.Value.Kind == operations.KindRotateCertificates || e.Value.Kind == operations.KindRotateCA) && e.Value.State.Ended() {
 				q.Add(e.Value.Subject)
 			}
 		}), reconcile.Documents(c.State.Clusters, func(e store.Event[records.Cluster], q reconcile.Queue) {

@@ -88,7 +88,7 @@ func TestMachines(t *testing.T) {
 func TestClustersAndOperations(t *testing.T) {
 	cluster := func(state, message string, since int) records.Cluster {
 		return records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "harbour"}, ID: "c-m-1",
-			Status: records.ClusterStatus{State: state, Message: message, Since: at(since)}}
+			Status: records.ClusterStatus{State: records.ClusterState(state), Message: message, Since: at(since)}}
 	}
 	before, after := cluster("updating", "1 of 3", 1), cluster("error", "pier-2 is full", 2)
 	now := func() time.Time { return at(60) }

@@ -20,7 +20,6 @@ import (
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
-	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -59,15 +58,6 @@ type Ask struct {
 	Foreign bool
 }
 
-// InvalidError is that something cannot be rehearsed; nothing was begun.
-type InvalidError struct{ Reason string }
-
-func (e *InvalidError) Error() string { return e.Reason }
-
-func invalid(format string, args ...any) error {
-	return &InvalidError{Reason: fmt.Sprintf(format, args...)}
-}
-
 // chosen is what a rehearsal is made of.
 type chosen struct {
 	cluster  records.Cluster
@@ -81,7 +71,7 @@ type chosen struct {
 	fleet   store.Document[records.Fleet]
 }
 
-// Begin begins a rehearsal of a snapshot of a cluster, or queues it. What does not fit is an *InvalidError;
+// Begin begins a rehearsal of a snapshot of a cluster, or queues it. What does not fit is an *turns.InvalidError;
 // *operations.BusyError says that another operation on the machine's fleet is under way.
 func (a *Asker) Begin(ctx context.Context, key records.ClusterKey, ask Ask) (operations.Operation, error) {
 	const tries = 5
@@ -137,7 +127,7 @@ func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (ope
 		name = c.path
 	}
 	o, writes, gone, err := turns.Begin(a.State, turns.Request{
-		Subject: subject, Kind: planner.KindRehearse, Title: fmt.Sprintf("rehearse snapshot %s of cluster %s on machine %s", name, c.cluster.Name, c.machine.Name),
+		Subject: subject, Kind: operations.KindRehearse, Title: fmt.Sprintf("rehearse snapshot %s of cluster %s on machine %s", name, c.cluster.Name, c.machine.Name),
 		By: ask.By, Turn: ask.Turn, Once: true,
 		Tasks: []operations.Task{{ID: planner.TaskRehearse, Host: c.machine.NodeName}, {ID: planner.TaskCleanUp, Host: c.machine.NodeName}},
 		Params: struct {
@@ -149,7 +139,7 @@ func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (ope
 	}
 	// Plans of rehearsals that never began go too, as each has the token of its cluster.
 	for _, old := range append(a.State.OperationsOf(subject), gone...) {
-		if _, kept := a.State.GivenPlans.Get(old.Key()); kept && old.Kind == planner.KindRehearse && old.State.Ended() {
+		if _, kept := a.State.GivenPlans.Get(old.Key()); kept && old.Kind == operations.KindRehearse && old.State.Ended() {
 			writes = append(writes, a.State.GivenPlans.Deleting(old.Key(), 0))
 		}
 	}
@@ -180,12 +170,12 @@ func (a *Asker) given(c chosen, by string) (records.GivenPlan, error) {
 func (a *Asker) rehearsal(c chosen) errand.Rehearsal {
 	secrets, _ := a.State.ClusterSecrets.Get(c.cluster.Key())
 	// One of before a rotation is read with the token of then.
-	if then, ok := ops.InForce(secrets.Value, c.snapshot.TokenHash); ok {
+	if then, ok := secrets.Value.InForce(c.snapshot.TokenHash); ok {
 		secrets.Value = then
 	}
 	r := errand.Rehearsal{
 		ID: "rehearsal-" + random.ID(8), Dir: errand.RehearsalDir, Snapshot: c.path,
-		Token: secrets.Value.ServerToken, TokenHash: ops.TokenHash(secrets.Value.ServerToken), Settings: settings(c.snapshot.Spec),
+		Token: secrets.Value.ServerToken, TokenHash: secrets.Value.TokenHash(), Settings: settings(c.snapshot.Spec),
 	}
 	registry := a.DefaultRegistry()
 	if own, _ := merged(c.snapshot.Spec)["system-default-registry"].(string); own != "" {
@@ -257,6 +247,6 @@ func version(cluster, text string) error {
 	if strings.Contains(text, "k3s") {
 		return nil
 	}
-	return invalid("cluster %s is one of RKE2, which is not rehearsed: its Kubernetes API is a pod, and the kubelet that would run it on a machine of a fleet would run the cluster's other pods there, too. "+
+	return turns.Invalid("cluster %s is one of RKE2, which is not rehearsed: its Kubernetes API is a pod, and the kubelet that would run it on a machine of a fleet would run the cluster's other pods there, too. "+
 		"Restore the snapshot on a cluster that you can lose, by the path of its file (docs/rescue.md)", cluster)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
 )
 
 // choose finds what a request is about, and says what is in its way.
@@ -39,13 +40,13 @@ func (a *Asker) able(c records.Cluster) error {
 	secrets, _ := a.State.ClusterSecrets.Get(c.Key())
 	switch {
 	case c.Spec.Docker():
-		return invalid("cluster %s is one of RKE1, whose snapshots are not rehearsed here: bring one to a host that you can lose, and restore it there with `drover rke etcd snapshot-restore` (docs/rke1.md)", c.Name)
+		return turns.Invalid("cluster %s is one of RKE1, whose snapshots are not rehearsed here: bring one to a host that you can lose, and restore it there with `drover rke etcd snapshot-restore` (docs/rke1.md)", c.Name)
 	case c.Spec.Imported():
-		return invalid("cluster %s is imported, and its snapshots are not this server's", c.Name)
+		return turns.Invalid("cluster %s is imported, and its snapshots are not this server's", c.Name)
 	case !c.Deleting.IsZero():
-		return invalid("cluster %s is being removed", c.Name)
+		return turns.Invalid("cluster %s is being removed", c.Name)
 	case secrets.Value.ServerToken == "":
-		return invalid("the server does not know the token of cluster %s, by which its snapshots are read", c.Name)
+		return turns.Invalid("the server does not know the token of cluster %s, by which its snapshots are read", c.Name)
 	}
 	return version(c.Name, c.Spec.KubernetesVersion)
 }
@@ -55,7 +56,7 @@ func (a *Asker) locate(ctx context.Context, c *chosen, ask Ask) error {
 	name := ask.Snapshot
 	onMachine := path.IsAbs(name)
 	if onMachine && (path.Clean(name) != name || strings.ContainsAny(name, "\n\r\x00")) {
-		return invalid("%.80q is not a valid path of a file", name)
+		return turns.Invalid("%.80q is not a valid path of a file", name)
 	}
 	var known []records.Snapshot
 	for _, d := range daytwo.Known(a.State, c.cluster, ask.Foreign) {
@@ -73,7 +74,7 @@ func (a *Asker) locate(ctx context.Context, c *chosen, ask Ask) error {
 			c.snapshot, c.record = known[max(inS3, 0)], known[max(inS3, 0)].Key()
 		}
 	case len(known) == 0:
-		return invalid("cluster %s has no snapshot %.80q; drover snapshots ls %s shows those that there are, and a file that was copied to the machine is rehearsed by its path there", c.cluster.Name, name, c.cluster.Name)
+		return turns.Invalid("cluster %s has no snapshot %.80q; drover snapshots ls %s shows those that there are, and a file that was copied to the machine is rehearsed by its path there", c.cluster.Name, name, c.cluster.Name)
 	default:
 		err = a.fetched(ctx, c, known, inS3)
 	}
@@ -118,13 +119,13 @@ func (a *Asker) fetched(ctx context.Context, c *chosen, copies []records.Snapsho
 		}
 		reasons = append(reasons, none.Reason)
 	}
-	return &InvalidError{Reason: strings.Join(reasons, "; ")}
+	return &turns.InvalidError{Reason: strings.Join(reasons, "; ")}
 }
 
 // place finds the machine.
 func (a *Asker) place(c *chosen, ask Ask) error {
 	if ask.Machine == "" && ask.Fleet == "" {
-		return invalid("name the machine of a fleet on which the snapshot is to be restored, or the fleet")
+		return turns.Invalid("name the machine of a fleet on which the snapshot is to be restored, or the fleet")
 	}
 	var first error
 	for _, d := range a.State.Machines.List() {
@@ -147,22 +148,22 @@ func (a *Asker) place(c *chosen, ask Ask) error {
 	}
 	switch {
 	case first != nil && ask.Machine == "":
-		return invalid("no machine of fleet %s can rehearse now: %v", ask.Fleet, first)
+		return turns.Invalid("no machine of fleet %s can rehearse now: %v", ask.Fleet, first)
 	case first != nil:
 		return first
 	case ask.Machine != "":
-		return invalid("there is no machine %.80q; drover machines ls shows those there are", ask.Machine)
+		return turns.Invalid("there is no machine %.80q; drover machines ls lists the machines", ask.Machine)
 	}
 	if err := a.known(ask.Fleet); err != nil {
 		return err
 	}
-	return invalid("fleet %s has no machines; run on a host what drover fleets join-command %s prints", ask.Fleet, ask.Fleet)
+	return turns.Invalid("fleet %s has no machines; run on a host what drover fleets join-command %s prints", ask.Fleet, ask.Fleet)
 }
 
 // known says that there is no such fleet.
 func (a *Asker) known(fleet string) error {
 	if _, ok := a.State.Fleets.Get(string(records.FleetKey(fleet))); !ok {
-		return invalid("there is no fleet %.80q; drover fleets ls shows those there are", fleet)
+		return turns.Invalid("there is no fleet %.80q; drover fleets ls lists the fleets", fleet)
 	}
 	return nil
 }
@@ -170,23 +171,23 @@ func (a *Asker) known(fleet string) error {
 // suits says why a machine cannot rehearse now. What only its host knows is looked at there.
 func (a *Asker) suits(m records.Machine, fleet string) error {
 	if !m.InFleet() {
-		return invalid("machine %s is of %s: a rehearsal is done on a machine of a fleet, which has no cluster; drover fleets join-command FLEET prints how a host becomes one", m.Name, m.Home())
+		return turns.Invalid("machine %s is of %s: a rehearsal is done on a machine of a fleet, which has no cluster; drover fleets join-command FLEET prints how a host becomes one", m.Name, m.Home())
 	}
 	d, ok := a.State.Fleets.Get(string(m.Cluster()))
 	secret, _ := a.State.PlanSecrets.Get(records.MachineKey(m.Key()).PlanSecret())
 	since, connected := a.Watching(records.MachineKey(m.Key()).PlanSecret())
 	switch {
 	case fleet != "" && m.ClusterName != fleet:
-		return invalid("machine %s is of %s, and not of fleet %s", m.Name, m.Home(), fleet)
+		return turns.Invalid("machine %s is of %s, and not of fleet %s", m.Name, m.Home(), fleet)
 	case !m.Deleting.IsZero(), !ok, !d.Value.Deleting.IsZero():
-		return invalid("machine %s is being removed", m.Name)
+		return turns.Invalid("machine %s is being removed", m.Name)
 	case !connected && since.IsZero():
-		return invalid("the agent on machine %s is not connected; on its host: systemctl status rancher-system-agent", m.Name)
+		return turns.Invalid("the agent on machine %s is not connected; on its host: systemctl status rancher-system-agent", m.Name)
 	case !connected:
-		return invalid("the agent on machine %s is gone since %s; on its host: systemctl status rancher-system-agent", m.Name, since.UTC().Format(time.RFC3339))
+		return turns.Invalid("the agent on machine %s is gone since %s; on its host: systemctl status rancher-system-agent", m.Name, since.UTC().Format(time.RFC3339))
 	}
 	if why := busy(secret.Value.Data[plans.KeyPlan]); why != "" {
-		return invalid("machine %s cannot rehearse: %s", m.Name, why)
+		return turns.Invalid("machine %s cannot rehearse: %s", m.Name, why)
 	}
 	return nil
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
 )
 
 // lookAgain is how often all clusters are looked at, should nothing have called for it.
@@ -26,7 +26,7 @@ func (a *Asker) Worker() reconcile.Worker {
 		Name: "rehearsals", Title: "begins rehearsals of restores that are due", Resync: lookAgain,
 		Watches: []reconcile.Watch{
 			reconcile.Documents(a.State.Operations, func(e store.Event[operations.Operation], q reconcile.Queue) {
-				if e.Type == store.Put && e.Value.Kind == planner.KindRehearse && e.Value.State.Ended() {
+				if e.Type == store.Put && e.Value.Kind == operations.KindRehearse && e.Value.State.Ended() {
 					q.AddAll()
 				}
 			}),
@@ -78,7 +78,7 @@ func (a *Asker) attend(ctx context.Context, c records.Cluster, all []operations.
 		return a.hold(ctx, key, decided.Why)
 	}
 	o, err := a.Begin(ctx, key, Ask{Snapshot: decided.Snapshot, Machine: decided.Machine, Fleet: kept.Fleet})
-	if bad, refused := errors.AsType[*InvalidError](err); refused {
+	if bad, refused := errors.AsType[*turns.InvalidError](err); refused {
 		return a.hold(ctx, key, bad.Reason)
 	}
 	if _, busy := errors.AsType[*operations.BusyError](err); busy {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
@@ -23,7 +24,6 @@ import (
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
-	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -105,7 +105,7 @@ func (b *bench) files() *daytwo.Files {
 func (b *bench) snapshot(machine, file string) {
 	b.Helper()
 	d, _ := b.Clusters.Get(string(key))
-	s := records.Snapshot{Cluster: key, Machine: machine, File: file, Size: 4096, Created: noon, TokenHash: ops.TokenHash("word"), Spec: d.Value.Spec}
+	s := records.Snapshot{Cluster: key, Machine: machine, File: file, Size: 4096, Created: noon, TokenHash: installers.HashServerToken("word"), Spec: d.Value.Spec}
 	b.must(b.Snapshots.Create(b.Context(), s.Key(), s))
 }
 
@@ -143,7 +143,7 @@ func TestARehearsalFromS3(t *testing.T) {
 	if diff := cmp.Diff(planner.Rehearsal{Cluster: key, Snapshot: "fleet-default/harbour/s3/off", Machine: "s2"}, is); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	if o.Subject != "drover-fleets/spare" || o.Kind != planner.KindRehearse || !o.Once || len(o.Tasks) != 2 || o.By != "user-a" || o.State != operations.Running {
+	if o.Subject != "drover-fleets/spare" || o.Kind != operations.KindRehearse || !o.Once || len(o.Tasks) != 2 || o.By != "user-a" || o.State != operations.Running {
 		t.Errorf("the operation is %+v", o)
 	}
 	in := b.plan(o)
@@ -157,7 +157,7 @@ func TestARehearsalFromS3(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"secrets-encryption": true, "cluster-cidr": "10.1.0.0/16"}, settings); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"/var/lib/rancher/drover-rehearsal", "off", "4096", ops.TokenHash("word")}, in.Args[3:7]); diff != "" {
+	if diff := cmp.Diff([]string{"/var/lib/rancher/drover-rehearsal", "off", "4096", installers.HashServerToken("word")}, in.Args[3:7]); diff != "" {
 		t.Error(diff)
 	}
 	if !slices.Contains(in.Env, "DROVER_SECRET_TOKEN=word") || !slices.ContainsFunc(in.Env, func(e string) bool {
@@ -284,7 +284,7 @@ func TestWhatCannotBeRehearsed(t *testing.T) {
 				func() error { _, err := b.asker.Preview(t.Context(), key, c.ask); return err },
 			} {
 				err := begin()
-				if _, is := errors.AsType[*InvalidError](err); !is || !strings.Contains(err.Error(), c.want) {
+				if _, is := errors.AsType[*turns.InvalidError](err); !is || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("the error is %v", err)
 				}
 			}

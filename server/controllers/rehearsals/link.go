@@ -79,7 +79,7 @@ func (a *Asker) opened(secret string) (operations.Operation, planner.Rehearsal, 
 // opens says whether the link of an operation opens at a time: while a host is at the rehearsal, and not for too long.
 func opens(o operations.Operation, now time.Time) bool {
 	work, _ := o.Task(planner.TaskRehearse)
-	return o.Kind == planner.KindRehearse && o.State == operations.Running && !work.State.Ended() && now.Before(o.Started.Add(LinkLimit))
+	return o.Kind == operations.KindRehearse && o.State == operations.Running && !work.State.Ended() && now.Before(o.Started.Add(LinkLimit))
 }
 
 // Routes adds the path of links.

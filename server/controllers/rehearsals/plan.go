@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
 )
 
 // Plan is how often snapshots of a cluster are rehearsed, and on which fleet. The zero value is never.
@@ -26,7 +27,7 @@ type Plan struct {
 	By string
 }
 
-// SetPlan has snapshots of a cluster rehearsed from now on as a plan says. What does not fit is an *InvalidError, and a cluster that is
+// SetPlan has snapshots of a cluster rehearsed from now on as a plan says. What does not fit is an *turns.InvalidError, and a cluster that is
 // not there a *store.NotFoundError. What is known of those that have ended stays.
 func (a *Asker) SetPlan(ctx context.Context, key records.ClusterKey, plan Plan) error {
 	d, ok := a.State.Clusters.Get(string(key))
@@ -38,7 +39,7 @@ func (a *Asker) SetPlan(ctx context.Context, key records.ClusterKey, plan Plan) 
 			return err
 		}
 		if err := checkEvery(plan.Every); err != nil {
-			return &InvalidError{Reason: err.Error()}
+			return &turns.InvalidError{Reason: err.Error()}
 		}
 	}
 	_, err := a.keep(ctx, key, func(kept records.Rehearsals) (records.Rehearsals, bool) {
@@ -161,7 +162,7 @@ func (a *Asker) underFleets() map[records.ClusterKey][]operations.Operation {
 	all := map[records.ClusterKey][]operations.Operation{}
 	for _, fleet := range a.State.Fleets.List() {
 		for _, o := range a.State.OperationsOf(records.ClusterKey(fleet.Key)) {
-			if o.Kind != planner.KindRehearse {
+			if o.Kind != operations.KindRehearse {
 				continue
 			}
 			if asked, err := planner.ReadRehearsal(o); err == nil && asked.Snapshot != "" {

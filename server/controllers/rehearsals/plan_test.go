@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
 )
 
 // clock has the bench live at a time, as a server that was started anew then: nothing but the store is left of before.
@@ -169,7 +170,7 @@ func TestAScheduledRehearsalThatIsHeldUp(t *testing.T) {
 			rehearsing := func() (n int) {
 				under, _ := b.looks()
 				for _, o := range under {
-					if o.Kind == planner.KindRehearse {
+					if o.Kind == operations.KindRehearse {
 						n++
 					}
 				}
@@ -221,7 +222,7 @@ func TestAScheduleThatIsRefused(t *testing.T) {
 		"a rehearsal every 1s is not possible": {Every: time.Second, Fleet: "spare"}, `there is no fleet "none"`: {Every: time.Hour, Fleet: "none"}, `there is no fleet ""`: {Every: time.Hour},
 	} {
 		err := b.asker.SetPlan(t.Context(), key, plan)
-		if _, is := errors.AsType[*InvalidError](err); !is || !strings.Contains(err.Error(), want) {
+		if _, is := errors.AsType[*turns.InvalidError](err); !is || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", plan, err)
 		}
 	}

@@ -42,26 +42,31 @@ const (
 	many = 1000
 )
 
-// Options of a Keeper. All are required.
-type Options struct {
-	// Clusters are all clusters that stay, and Cluster is the management ID of such a cluster; false when there is none of that key.
-	Clusters func() []records.ClusterKey
-	Cluster  func(records.ClusterKey) (id string, ok bool)
+// Stored is what the server keeps of clusters and of who may what in them.
+type Stored interface {
+	// Staying are all clusters that stay, and Cluster is the management ID of such a cluster; false when there is none of that key.
+	Staying() []records.ClusterKey
+	Cluster(records.ClusterKey) (id string, ok bool)
 	// Bindings are those of a cluster and its projects, and those of the server.
-	Bindings func(clusterID string) []roles.Binding
-	Find     roles.Lookup
-	Projects Projects
+	Bindings(clusterID string) []roles.Binding
 	// Secrets are those of the projects of a cluster, which are copied into the projects' namespaces.
-	Secrets func(clusterID string) []records.ProjectSecret
-	// Reports says whether what a user of the cluster changes by hand is reported, by Differs, and stays, instead of being put back.
-	Reports func() bool
+	Secrets(clusterID string) []records.ProjectSecret
+	// EnabledUser is the ID of the user whom a principal stands for; false for one who is gone or disabled.
+	EnabledUser(principal string) (id string, ok bool)
+	// Uses says whether a user may use the cluster of a management ID.
+	Uses(userID, clusterID string) bool
 	// Differs gets what was changed by hand in a cluster, and which objects of other owners are in the way there, after each look; nil for
 	// nothing.
-	Differs func(ctx context.Context, cluster records.ClusterKey, what []string) error
-	// User is the ID of the user whom a principal stands for; false for one who is gone or disabled.
-	User func(principal string) (id string, ok bool)
-	// Uses says whether a user may use the cluster of a management ID.
-	Uses func(userID, clusterID string) bool
+	Differs(ctx context.Context, cluster records.ClusterKey, what []string) error
+}
+
+// Options of a Keeper. All are required.
+type Options struct {
+	Stored   Stored
+	Find     roles.Lookup
+	Projects Projects
+	// Reports says whether what a user of the cluster changes by hand is reported, by Stored.Differs, and stays, instead of being put back.
+	Reports func() bool
 	// Client is the way to a cluster with the rights of its administrator; the error says why there is none.
 	Client func(records.ClusterKey) (kubernetes.Interface, error)
 	// Sweep removes the accounts of those who may not use a cluster any more.
@@ -155,7 +160,7 @@ func (k *Keeper) start(context.Context) (stop func()) {
 }
 
 func (k *Keeper) keys() (all []string) {
-	for _, key := range k.Clusters() {
+	for _, key := range k.Stored.Staying() {
 		all = append(all, string(key))
 	}
 	return all
@@ -176,7 +181,7 @@ func (k *Keeper) of(key records.ClusterKey, id string) *kept {
 // Reconcile brings a cluster to what should be there.
 func (k *Keeper) Reconcile(ctx context.Context, name string) (reconcile.Result, error) {
 	key := records.ClusterKey(name)
-	id, ok := k.Cluster(key)
+	id, ok := k.Stored.Cluster(key)
 	if !ok {
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -204,8 +209,8 @@ func (k *Keeper) look(ctx context.Context, client kubernetes.Interface, l *kept)
 	if err != nil {
 		return nil, err
 	}
-	want := Desired(Snapshot{Bindings: k.Bindings(l.id), Find: k.Find, User: k.User, Namespaces: namespaces})
-	copies := projectsecrets.Wanted(k.Secrets(l.id), namespaces)
+	want := Desired(Snapshot{Bindings: k.Stored.Bindings(l.id), Find: k.Find, User: k.Stored.EnabledUser, Namespaces: namespaces})
+	copies := projectsecrets.Wanted(k.Stored.Secrets(l.id), namespaces)
 	k.count(l, len(want.ClusterRoles)+len(want.Bindings)+len(copies))
 	var done Outcome
 	if k.Reports() {
@@ -222,10 +227,10 @@ func (k *Keeper) look(ctx context.Context, client kubernetes.Interface, l *kept)
 	if err != nil {
 		return changes, err
 	}
-	if err := k.Differs(ctx, l.key, slices.Concat(done.Differs, taken, l.reported())); err != nil {
+	if err := k.Stored.Differs(ctx, l.key, slices.Concat(done.Differs, taken, l.reported())); err != nil {
 		return changes, err
 	}
-	return changes, k.Sweep(ctx, l.key, func(userID string) bool { return k.Uses(userID, l.id) })
+	return changes, k.Sweep(ctx, l.key, func(userID string) bool { return k.Stored.Uses(userID, l.id) })
 }
 
 // count remembers how many objects a cluster should have, and warns once when they have become many.

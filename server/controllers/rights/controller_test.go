@@ -51,6 +51,37 @@ type bed struct {
 	differs  [][]string        // each that was reported
 }
 
+func (b *bed) Staying() []records.ClusterKey { return []records.ClusterKey{harbour} }
+
+func (b *bed) Cluster(records.ClusterKey) (string, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return cluster, !b.gone
+}
+
+func (b *bed) Bindings(string) []roles.Binding {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.bindings)
+}
+
+func (b *bed) Secrets(string) []records.ProjectSecret {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.secrets)
+}
+
+func (b *bed) EnabledUser(principal string) (string, bool) { return snapshot().User(principal) }
+
+func (b *bed) Uses(string, string) bool { return true }
+
+func (b *bed) Differs(_ context.Context, _ records.ClusterKey, what []string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.differs = append(b.differs, what)
+	return nil
+}
+
 func newBed(namespaces ...*corev1.Namespace) *bed {
 	b := &bed{client: fake.NewClientset(), recorded: map[string]string{}, adopted: time.Now()}
 	for _, n := range namespaces {
@@ -58,23 +89,8 @@ func newBed(namespaces ...*corev1.Namespace) *bed {
 	}
 	s := snapshot()
 	b.keeper = NewKeeper(Options{
-		Clusters: func() []records.ClusterKey { return []records.ClusterKey{harbour} },
-		Cluster: func(records.ClusterKey) (string, bool) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return cluster, !b.gone
-		},
-		Bindings: func(string) []roles.Binding { b.mu.Lock(); defer b.mu.Unlock(); return slices.Clone(b.bindings) },
-		Projects: b,
-		Reports:  func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.reports },
-		Differs: func(_ context.Context, _ records.ClusterKey, what []string) error {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.differs = append(b.differs, what)
-			return nil
-		},
-		Secrets: func(string) []records.ProjectSecret { b.mu.Lock(); defer b.mu.Unlock(); return slices.Clone(b.secrets) },
-		Find:    s.Find, User: s.User, Uses: func(string, string) bool { return true },
+		Stored: b, Find: s.Find, Projects: b,
+		Reports: func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.reports },
 		Client: func(records.ClusterKey) (kubernetes.Interface, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

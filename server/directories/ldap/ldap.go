@@ -279,11 +279,11 @@ func (d *Directory) having(ctx context.Context, c *conversation, rule string, me
 	if most <= 0 {
 		return nil, nil
 	}
-	var any strings.Builder
+	var filter strings.Builder
 	for _, m := range members {
-		any.WriteString("(" + d.names.member + rule + "=" + ldap.EscapeFilter(m) + ")")
+		filter.WriteString("(" + d.names.member + rule + "=" + ldap.EscapeFilter(m) + ")")
 	}
-	found, err := c.search(ctx, request(d.config.Groups.Base, ldap.ScopeWholeSubtree, most, "(&"+d.names.groups+"(|"+any.String()+"))", "1.1"))
+	found, err := c.search(ctx, request(d.config.Groups.Base, ldap.ScopeWholeSubtree, most, "(&"+d.names.groups+"(|"+filter.String()+"))", "1.1"))
 	if err != nil && !(found != nil && ldap.IsErrorWithCode(err, ldap.LDAPResultSizeLimitExceeded)) {
 		return nil, d.unavailable(ctx, "look for groups", err)
 	}

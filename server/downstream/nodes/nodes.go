@@ -29,8 +29,8 @@ var removedMember = []string{"etcd.k3s.cattle.io/removed-node-name", "etcd.rke2.
 // Seen is what the nodes in a store make of the API of a version. identity is the UID of a node's machine; empty for none. recorded
 // is the UID of the node that a machine had, if it had one: a host may write any machine's UID on its own node, and does not
 // take the place of that machine's node by it.
-func Seen(nodes cache.Store, version string, identity func(*corev1.Node) string, recorded func(machine string) string) observed.API {
-	api := observed.API{Reachable: true, Version: version, Nodes: map[string]records.NodeRef{}, Details: map[string]observed.NodeDetails{}}
+func Seen(nodes cache.Store, running string, identity func(*corev1.Node) string, recorded func(machine string) string) observed.API {
+	api := observed.API{Reachable: true, Version: running, Nodes: map[string]records.NodeRef{}, Details: map[string]observed.NodeDetails{}}
 	claims := map[string][]*corev1.Node{}
 	for _, o := range nodes.List() {
 		node, ok := o.(*corev1.Node)

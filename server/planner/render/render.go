@@ -195,3 +195,10 @@ func indented(v any) ([]byte, error) {
 	b, err := json.MarshalIndent(v, "", "  ")
 	return append(b, '\n'), err
 }
+
+// Uninstall is the plan that takes the distribution off a host, with drover's agent when that is asked for.
+func Uninstall(in Input, agent bool) plans.Plan {
+	d := runtimes.Of(in.Cluster.Spec.KubernetesVersion)
+	server := in.Machine.Roles.Etcd || in.Machine.Roles.ControlPlane
+	return plans.Plan{Instructions: d.Uninstall(DataDir(in.Cluster), server, agent)}
+}

@@ -94,20 +94,20 @@ func (q Request) completedBy(m records.Machine) Request {
 }
 
 // differences lists what is not the same in two states of a machine.
-func differences(old, new records.Machine) []string {
+func differences(old, next records.Machine) []string {
 	var all []string
 	add := func(what, from, to string) {
 		if from != to {
 			all = append(all, fmt.Sprintf("%s %s -> %s", what, orNone(from), orNone(to)))
 		}
 	}
-	add("roles", old.Roles.String(), new.Roles.String())
-	add("node name", old.NodeName, new.NodeName)
-	add("address", strings.Join(old.Address, ","), strings.Join(new.Address, ","))
-	add("internal address", strings.Join(old.InternalAddress, ","), strings.Join(new.InternalAddress, ","))
-	add("operating system", old.OS, new.OS)
-	add("labels", labelText(old.NodeLabels), labelText(new.NodeLabels))
-	add("taints", taintText(old.NodeTaints), taintText(new.NodeTaints))
+	add("roles", old.Roles.String(), next.Roles.String())
+	add("node name", old.NodeName, next.NodeName)
+	add("address", strings.Join(old.Address, ","), strings.Join(next.Address, ","))
+	add("internal address", strings.Join(old.InternalAddress, ","), strings.Join(next.InternalAddress, ","))
+	add("operating system", old.OS, next.OS)
+	add("labels", labelText(old.NodeLabels), labelText(next.NodeLabels))
+	add("taints", taintText(old.NodeTaints), taintText(next.NodeTaints))
 	return all
 }
 

@@ -15,14 +15,6 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// Kinds of operations on RKE1 clusters.
-const (
-	// KindProvision brings a cluster to what its document says.
-	KindProvision = "provision"
-	// KindUninstall takes a cluster off its hosts; clusters of other kinds have it, too.
-	KindUninstall = "uninstall"
-)
-
 // Params are what an operation on an RKE1 cluster remembers between two tries.
 type Params struct {
 	// Stamp is that of what was tried last.
@@ -105,10 +97,11 @@ const (
 type Decision struct {
 	Do Do
 	// Kind and Title are of the operation that begins, Wish is what it carries out; nil for none.
-	Kind, Title string
-	Wish        *Wish
+	Kind  operations.Kind
+	Title string
+	Wish  *Wish
 	// Heeded is what is heeded from now on.
-	Heeded map[string]string
+	Heeded map[operations.Kind]string
 	// Operation is the one that runs or ends.
 	Operation operations.Operation
 	// State and Reason are how it ends; Halted says that what it was for is not begun again by itself.
@@ -177,7 +170,7 @@ func Decide(s Snapshot) (Decision, error) {
 	if deployed {
 		title = "bring RKE1 cluster " + s.Cluster.Name + " to its document and its hosts"
 	}
-	return Decision{Do: Begin, Kind: KindProvision, Title: title, Stamp: stamp}, nil
+	return Decision{Do: Begin, Kind: operations.KindProvision, Title: title, Stamp: stamp}, nil
 }
 
 // scheduled is a decision to wait, or to take a snapshot meanwhile when one is due.
@@ -250,15 +243,15 @@ func (s Snapshot) anyBack(away []string) bool {
 
 // removal decides on a cluster that is taken off its hosts. Once it is, the planner lets its records go.
 func (s Snapshot) removal(before *state.State, o operations.Operation, busy bool) Decision {
-	d := Decision{Operation: o, Before: before, Stamp: KindUninstall}
+	d := Decision{Operation: o, Before: before, Stamp: string(operations.KindUninstall)}
 	switch {
-	case busy && o.Kind != KindUninstall:
+	case busy && o.Kind != operations.KindUninstall:
 		d.Do, d.State, d.Reason = End, operations.Aborted, "cluster "+s.Cluster.Name+" is deleted"
 		return d
 	case before == nil:
 		return Decision{}
 	case !busy:
-		return Decision{Do: Begin, Kind: KindUninstall, Title: fmt.Sprintf("remove cluster %s and leave its hosts clean", s.Cluster.Name), Stamp: KindUninstall}
+		return Decision{Do: Begin, Kind: operations.KindUninstall, Title: fmt.Sprintf("remove cluster %s and leave its hosts clean", s.Cluster.Name), Stamp: string(operations.KindUninstall)}
 	}
 	p := ReadParams(o)
 	if p.Stamp == d.Stamp && o.Retry <= p.Retry {

@@ -7,12 +7,13 @@ import (
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/operations"
 )
 
 // Upgrade is the version that a decision to run takes the cluster from, and the one that it takes it to; ok is false where the
 // cluster keeps its version, or has none yet.
 func (d Decision) Upgrade() (from, to string, ok bool) {
-	if d.Do != Run || d.Wish != nil || d.Operation.Kind != KindProvision || d.Config == nil || d.Before == nil || d.Before.Current.Config == nil {
+	if d.Do != Run || d.Wish != nil || d.Operation.Kind != operations.KindProvision || d.Config == nil || d.Before == nil || d.Before.Current.Config == nil {
 		return "", "", false
 	}
 	from, to = d.Before.Current.Config.KubernetesVersion, d.Config.KubernetesVersion

@@ -22,7 +22,7 @@ func TestGuard(t *testing.T) {
 	}
 	run := func() Decision {
 		return Decision{
-			Do: Run, Operation: operations.Operation{Kind: KindProvision}, Config: at("v2", "10.0.0.2", "10.0.0.3"),
+			Do: Run, Operation: operations.Operation{Kind: operations.KindProvision}, Config: at("v2", "10.0.0.2", "10.0.0.3"),
 			Before: &state.State{Current: state.Part{Config: at("v1", "10.0.0.1", "10.0.0.2")}},
 		}
 	}
@@ -34,8 +34,8 @@ func TestGuard(t *testing.T) {
 		"the same version": {func(_ *Snapshot, d *Decision) { d.Config.KubernetesVersion = "v1" }, false},
 		"nothing runs":     {func(_ *Snapshot, d *Decision) { d.Before.Current.Config = nil }, false},
 		"a new cluster":    {func(_ *Snapshot, d *Decision) { d.Before = nil }, false},
-		"a wish":           {func(_ *Snapshot, d *Decision) { d.Wish = &Wish{Kind: KindRotateKeys} }, false},
-		"a removal":        {func(_ *Snapshot, d *Decision) { d.Operation.Kind = KindUninstall }, false},
+		"a wish":           {func(_ *Snapshot, d *Decision) { d.Wish = &Wish{Kind: operations.KindRotateKeys} }, false},
+		"a removal":        {func(_ *Snapshot, d *Decision) { d.Operation.Kind = operations.KindUninstall }, false},
 		"not to be run":    {func(_ *Snapshot, d *Decision) { d.Do = End }, false},
 		"without, as asked": {func(s *Snapshot, _ *Decision) {
 			s.Cluster.Annotations = map[string]string{clusterspec.NoSnapshot: "true"}

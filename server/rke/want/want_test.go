@@ -40,9 +40,9 @@ func machine(name, address string, roles records.Roles) records.Machine {
 var allRoles = records.Roles{Etcd: true, ControlPlane: true, Worker: true}
 
 // world is a cluster of two hosts, of which the second is a worker.
-func world(t *testing.T, config string) Snapshot {
+func world(t *testing.T, cfg string) Snapshot {
 	t.Helper()
-	spec := clusterspec.RancherKubernetesEngineConfig(config)
+	spec := clusterspec.RancherKubernetesEngineConfig(cfg)
 	return Snapshot{
 		Now: now, Versions: known(t), Connected: func(records.Machine) bool { return true },
 		Cluster:  records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "yard", Generation: 1}, Spec: clusterspec.Spec{RancherKubernetesEngineConfig: &spec}},
@@ -59,7 +59,7 @@ func running(t *testing.T, p Params) Snapshot {
 	if p.Stamp == "current" {
 		p.Stamp = stamp(t, s)
 	}
-	o, err := p.With(operations.Operation{ID: "op-1", Kind: KindProvision, Subject: "fleet-default/yard", State: operations.Running, Created: now, Started: now})
+	o, err := p.With(operations.Operation{ID: "op-1", Kind: operations.KindProvision, Subject: "fleet-default/yard", State: operations.Running, Created: now, Started: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestDecide(t *testing.T) {
 		want Do
 		also func(Decision) bool
 	}{
-		{"a new cluster", func(t *testing.T) Snapshot { return world(t, plain) }, Begin, func(d Decision) bool { return d.Kind == KindProvision }},
+		{"a new cluster", func(t *testing.T) Snapshot { return world(t, plain) }, Begin, func(d Decision) bool { return d.Kind == operations.KindProvision }},
 		{"hosts that are only at hand", func(t *testing.T) Snapshot { return world(t, "") }, Nothing, nil},
 		{"a role is missing", func(t *testing.T) Snapshot {
 			s := world(t, plain)
@@ -303,10 +303,10 @@ func TestRecordAndRemoval(t *testing.T) {
 	}
 	s.Record, s.Cluster.Deleting, s.Cluster.Leave.Uninstall = &stored, now, true
 	d, err := Decide(s)
-	if err != nil || d.Do != Begin || d.Kind != KindUninstall {
+	if err != nil || d.Do != Begin || d.Kind != operations.KindUninstall {
 		t.Fatalf("%v: %+v", err, d)
 	}
-	s.Operations = []operations.Operation{{ID: "op-1", Kind: KindUninstall, Subject: "fleet-default/yard", State: operations.Running, Created: now}}
+	s.Operations = []operations.Operation{{ID: "op-1", Kind: operations.KindUninstall, Subject: "fleet-default/yard", State: operations.Running, Created: now}}
 	if d, err = Decide(s); err != nil || d.Do != Run || len(d.Config.Nodes) != 2 {
 		t.Fatalf("%v: %+v", err, d)
 	}

@@ -17,7 +17,7 @@ import (
 // that ends by itself; nil when it may go on. It does not wait when somebody asked that it does not.
 func (s Snapshot) Outside(o operations.Operation) *operations.Wait {
 	text := s.Cluster.Annotations[clusterspec.MaintenanceWindow]
-	if text == "" || o.Kind != KindProvision || o.Hurry != nil || ReadParams(o).Wish != nil || !s.disturbs() {
+	if text == "" || o.Kind != operations.KindProvision || o.Hurry != nil || ReadParams(o).Wish != nil || !s.disturbs() {
 		return nil
 	}
 	wait := &operations.Wait{Object: "cluster " + s.Cluster.Name, NextStep: "drover operations hurry " + o.ID + " does it now"}

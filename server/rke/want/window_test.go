@@ -18,7 +18,7 @@ func upgrading(t *testing.T, window string) Snapshot {
 	spec := clusterspec.RancherKubernetesEngineConfig(off(`,"kubernetesVersion":"v1.30.5-rancher1-1"`))
 	s.Cluster.Spec.RancherKubernetesEngineConfig = &spec
 	s.Cluster.Annotations = map[string]string{clusterspec.MaintenanceWindow: window}
-	s.Operations = []operations.Operation{{ID: "op-1", Kind: KindProvision, Subject: "fleet-default/yard", State: operations.Running, Created: now, Started: now}}
+	s.Operations = []operations.Operation{{ID: "op-1", Kind: operations.KindProvision, Subject: "fleet-default/yard", State: operations.Running, Created: now, Started: now}}
 	return s
 }
 
@@ -47,7 +47,7 @@ func TestOutsideOfTheWindow(t *testing.T) {
 		"within":                         {"Sun 11:00-13:00 UTC", nil, Run, ""},
 		"no window":                      {"", nil, Run, ""},
 		"somebody hurries":               {"Mon 03:00-04:00 UTC", func(_ *testing.T, s *Snapshot) { s.Operations[0].Hurry = &operations.Request{} }, Run, ""},
-		"a rotation":                     {"Mon 03:00-04:00 UTC", begun(Params{Wish: &Wish{Kind: KindRotateKeys}}), Run, ""},
+		"a rotation":                     {"Mon 03:00-04:00 UTC", begun(Params{Wish: &Wish{Kind: operations.KindRotateKeys}}), Run, ""},
 		"a cluster that has not been up": {"Mon 03:00-04:00 UTC", func(_ *testing.T, s *Snapshot) { s.Record.Done = "" }, Run, ""},
 		"nothing deployed":               {"Mon 03:00-04:00 UTC", func(_ *testing.T, s *Snapshot) { s.Record = nil }, Run, ""},
 		"a worker more": {"Mon 03:00-04:00 UTC", func(_ *testing.T, s *Snapshot) {

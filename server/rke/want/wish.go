@@ -21,19 +21,10 @@ import (
 	"github.com/drover-project/drover/server/operations"
 )
 
-// Kinds of operations that are wishes.
-const (
-	KindSnapshot           = "snapshot"
-	KindRemoveSnapshot     = "remove-snapshot"
-	KindRestore            = "restore"
-	KindRotateCertificates = "rotate-certificates"
-	KindRotateKeys         = "rotate-encryption-keys"
-)
-
 // Wish is one thing to do on a cluster.
 type Wish struct {
 	// Kind is that of its operation.
-	Kind string `json:"kind"`
+	Kind operations.Kind `json:"kind"`
 	// CA rotates the cluster's CAs, too; Services are those whose certificates are rotated, none being all.
 	CA       bool     `json:"ca,omitempty"`
 	Services []string `json:"services,omitempty"`
@@ -50,14 +41,13 @@ type Wish struct {
 // Check says what is wrong with a wish, whatever cluster it is for.
 func (w Wish) Check() error {
 	switch w.Kind {
-	case KindSnapshot, KindRemoveSnapshot, KindRestore:
+	case operations.KindSnapshot, operations.KindRemoveSnapshot, operations.KindRestore:
 		if err := snapshots.CheckName(w.Snapshot); err != nil {
 			return err
 		}
-	case KindRotateCertificates, KindRotateKeys:
-	default:
-		return fmt.Errorf("%q is not a kind of operation that can be asked for; there are %s", w.Kind,
-			strings.Join([]string{KindSnapshot, KindRemoveSnapshot, KindRestore, KindRotateCertificates, KindRotateKeys}, ", "))
+	}
+	if !w.Kind.RKE1() {
+		return fmt.Errorf("%q is not a kind of operation that can be asked for; there are %s", w.Kind, operations.Names(operations.Kind.RKE1))
 	}
 	for _, s := range w.Services {
 		if !slices.Contains(pki.Services(), s) {
@@ -73,13 +63,13 @@ func (w Wish) Check() error {
 // Title is a sentence about the wish.
 func (w Wish) Title(cluster string) string {
 	switch w.Kind {
-	case KindSnapshot:
+	case operations.KindSnapshot:
 		return fmt.Sprintf("take snapshot %s of the etcd of cluster %s", w.Snapshot, cluster)
-	case KindRemoveSnapshot:
+	case operations.KindRemoveSnapshot:
 		return fmt.Sprintf("remove snapshot %s of the etcd of cluster %s", w.Snapshot, cluster)
-	case KindRestore:
+	case operations.KindRestore:
 		return fmt.Sprintf("restore cluster %s from snapshot %s", cluster, w.Snapshot)
-	case KindRotateKeys:
+	case operations.KindRotateKeys:
 		return fmt.Sprintf("encrypt the Secrets of cluster %s with a new key", cluster)
 	}
 	switch {
@@ -94,17 +84,17 @@ func (w Wish) Title(cluster string) string {
 // Command is how a person asks for the wish.
 func (w Wish) Command(cluster string) string {
 	switch w.Kind {
-	case KindSnapshot:
+	case operations.KindSnapshot:
 		return "drover snapshots create " + cluster
-	case KindRemoveSnapshot: // for which there is a request, and no command
+	case operations.KindRemoveSnapshot: // for which there is a request, and no command
 		return "DELETE /v3/etcdbackups/ID of snapshot " + w.Snapshot
-	case KindRestore:
+	case operations.KindRestore:
 		text := "drover snapshots restore " + cluster + " " + w.Snapshot
 		if w.KeepState {
 			text += " --keep-state"
 		}
 		return text
-	case KindRotateKeys:
+	case operations.KindRotateKeys:
 		return "drover clusters rotate encryption-keys " + cluster
 	}
 	text := "drover clusters rotate certificates " + cluster
@@ -121,10 +111,10 @@ func (w Wish) Command(cluster string) string {
 func documentWishes(c config.Cluster) []Wish {
 	var all []Wish
 	if c.Restore.Restore {
-		all = append(all, Wish{Kind: KindRestore, Snapshot: c.Restore.SnapshotName, Document: true})
+		all = append(all, Wish{Kind: operations.KindRestore, Snapshot: c.Restore.SnapshotName, Document: true})
 	}
 	if r := c.RotateCertificates; r != nil {
-		w := Wish{Kind: KindRotateCertificates, CA: r.CACertificates, Document: true}
+		w := Wish{Kind: operations.KindRotateCertificates, CA: r.CACertificates, Document: true}
 		if !w.CA {
 			// Management servers send one service without a name for none.
 			w.Services = slices.DeleteFunc(slices.Clone(r.Services), func(s string) bool { return s == "" })
@@ -132,7 +122,7 @@ func documentWishes(c config.Cluster) []Wish {
 		all = append(all, w)
 	}
 	if c.RotateEncryptionKey {
-		all = append(all, Wish{Kind: KindRotateKeys, Document: true})
+		all = append(all, Wish{Kind: operations.KindRotateKeys, Document: true})
 	}
 	return all
 }
@@ -147,19 +137,19 @@ func withoutWishes(c config.Cluster) config.Cluster {
 func (w Wish) mark() string {
 	text, err := json.Marshal(w)
 	if err != nil {
-		return w.Kind
+		return string(w.Kind)
 	}
 	return string(text)
 }
 
 // With is what was heeded once a wish was, too; wishes of people leave it as it is.
-func (w Wish) With(heeded map[string]string) map[string]string {
+func (w Wish) With(heeded map[operations.Kind]string) map[operations.Kind]string {
 	if !w.Document {
 		return heeded
 	}
 	next := maps.Clone(heeded)
 	if next == nil {
-		next = map[string]string{}
+		next = map[operations.Kind]string{}
 	}
 	next[w.Kind] = w.mark()
 	return next
@@ -167,7 +157,7 @@ func (w Wish) With(heeded map[string]string) map[string]string {
 
 // open are the wishes of the document that were not heeded, and what is heeded without those that the document does not have any
 // more; forget says that there are such.
-func open(c config.Cluster, heeded map[string]string) (wishes []Wish, left map[string]string, forget bool) {
+func open(c config.Cluster, heeded map[operations.Kind]string) (wishes []Wish, left map[operations.Kind]string, forget bool) {
 	all := documentWishes(c)
 	left = maps.Clone(heeded)
 	for kind := range heeded {
@@ -185,13 +175,13 @@ func open(c config.Cluster, heeded map[string]string) (wishes []Wish, left map[s
 }
 
 // Fresh is what is heeded of a document once its cluster has come about: all certificates and keys are new.
-func Fresh(in Input, heeded map[string]string) map[string]string {
+func Fresh(in Input, heeded map[operations.Kind]string) map[operations.Kind]string {
 	c, err := in.Cluster.Spec.RKE1Config()
 	if err != nil {
 		return heeded
 	}
 	for _, w := range documentWishes(c) {
-		if w.Kind != KindRestore {
+		if w.Kind != operations.KindRestore {
 			heeded = w.With(heeded)
 		}
 	}
@@ -204,14 +194,14 @@ func IsWish(o operations.Operation) bool { return ReadParams(o).Wish != nil }
 // next is the wish of the document that is to be carried out now. A restore comes before everything else, since what is lost cannot
 // be changed; other wishes come after what the document changes, unless certificates have ended, without which nothing can be changed.
 func (s Snapshot) next(c config.Cluster, pending, deployed bool) *Wish {
-	var heeded map[string]string
+	var heeded map[operations.Kind]string
 	if s.Record != nil {
 		heeded = s.Record.Heeded
 	}
 	wishes, _, _ := open(c, heeded)
 	for _, w := range wishes {
 		switch {
-		case w.Kind == KindRestore, deployed && !pending, deployed && w.Kind == KindRotateCertificates && s.Ended():
+		case w.Kind == operations.KindRestore, deployed && !pending, deployed && w.Kind == operations.KindRotateCertificates && s.Ended():
 			return &w
 		}
 	}

@@ -50,7 +50,7 @@ func decided(t *testing.T, s Snapshot) Decision {
 
 func TestWishesOfTheDocument(t *testing.T) {
 	const certificates, ca, keys, restore = `,"rotateCertificates":{"services":["","kubelet"]}`, `,"rotateCertificates":{"caCertificates":true}`, `,"rotateEncryptionKey":true`, `,"restore":{"restore":true,"snapshotName":"one"}`
-	heed := func(s *Snapshot, kind string) {
+	heed := func(s *Snapshot, kind operations.Kind) {
 		c, err := s.Cluster.Spec.RKE1Config()
 		if err != nil {
 			t.Fatal(err)
@@ -70,23 +70,23 @@ func TestWishesOfTheDocument(t *testing.T) {
 		want         string // of the decision: its kind, and the wish in it
 	}{
 		{"nothing", "", nil, ""},
-		{"certificates of services", certificates, nil, KindRotateCertificates + " rotate certificates of cluster yard: kubelet"},
-		{"the CA", ca, nil, KindRotateCertificates + " rotate the CAs and all certificates of cluster yard"},
-		{"the key", keys, nil, KindRotateKeys + " encrypt the Secrets of cluster yard with a new key"},
-		{"a restore comes first", certificates + keys + restore, change, KindRestore + " restore cluster yard from snapshot one"},
-		{"once", certificates, func(s *Snapshot) { heed(s, KindRotateCertificates) }, ""},
-		{"each once", certificates + keys, func(s *Snapshot) { heed(s, KindRotateCertificates) }, KindRotateKeys + " encrypt the Secrets of cluster yard with a new key"},
+		{"certificates of services", certificates, nil, string(operations.KindRotateCertificates) + " rotate certificates of cluster yard: kubelet"},
+		{"the CA", ca, nil, string(operations.KindRotateCertificates) + " rotate the CAs and all certificates of cluster yard"},
+		{"the key", keys, nil, string(operations.KindRotateKeys) + " encrypt the Secrets of cluster yard with a new key"},
+		{"a restore comes first", certificates + keys + restore, change, string(operations.KindRestore) + " restore cluster yard from snapshot one"},
+		{"once", certificates, func(s *Snapshot) { heed(s, operations.KindRotateCertificates) }, ""},
+		{"each once", certificates + keys, func(s *Snapshot) { heed(s, operations.KindRotateCertificates) }, string(operations.KindRotateKeys) + " encrypt the Secrets of cluster yard with a new key"},
 		{"another value is another wish", ca, func(s *Snapshot) {
-			s.Record.Heeded = Wish{Kind: KindRotateCertificates, Document: true}.With(nil)
-		}, KindRotateCertificates + " rotate the CAs and all certificates of cluster yard"},
-		{"taken out of the document", "", func(s *Snapshot) { s.Record.Heeded = Wish{Kind: KindRotateKeys, Document: true}.With(nil) }, "forget"},
-		{"after what else the document changes", certificates, change, KindProvision + " bring RKE1 cluster yard to its document and its hosts"},
-		{"before it, when nothing works without", certificates, func(s *Snapshot) { change(s); s.Record.Ends["kube-node"] = now }, KindRotateCertificates + " rotate certificates of cluster yard: kubelet"},
-		{"though the change was stopped", certificates, func(s *Snapshot) { s.Record.Done, s.Record.Halted = "", s.Record.Done }, KindRotateCertificates + " rotate certificates of cluster yard: kubelet"},
+			s.Record.Heeded = Wish{Kind: operations.KindRotateCertificates, Document: true}.With(nil)
+		}, string(operations.KindRotateCertificates) + " rotate the CAs and all certificates of cluster yard"},
+		{"taken out of the document", "", func(s *Snapshot) { s.Record.Heeded = Wish{Kind: operations.KindRotateKeys, Document: true}.With(nil) }, "forget"},
+		{"after what else the document changes", certificates, change, string(operations.KindProvision) + " bring RKE1 cluster yard to its document and its hosts"},
+		{"before it, when nothing works without", certificates, func(s *Snapshot) { change(s); s.Record.Ends["kube-node"] = now }, string(operations.KindRotateCertificates) + " rotate certificates of cluster yard: kubelet"},
+		{"though the change was stopped", certificates, func(s *Snapshot) { s.Record.Done, s.Record.Halted = "", s.Record.Done }, string(operations.KindRotateCertificates) + " rotate certificates of cluster yard: kubelet"},
 		{"paused", certificates, func(s *Snapshot) { s.Cluster.Paused = &records.Pause{} }, ""},
 		{"a needed host is away", restore, func(s *Snapshot) { s.Connected = func(records.Machine) bool { return false } }, ""},
-		{"a new cluster has new certificates", certificates + keys, func(s *Snapshot) { s.Record = nil }, KindProvision + " make RKE1 cluster yard"},
-		{"a new cluster of an old snapshot", restore, func(s *Snapshot) { s.Record = nil }, KindRestore + " restore cluster yard from snapshot one"},
+		{"a new cluster has new certificates", certificates + keys, func(s *Snapshot) { s.Record = nil }, string(operations.KindProvision) + " make RKE1 cluster yard"},
+		{"a new cluster of an old snapshot", restore, func(s *Snapshot) { s.Record = nil }, string(operations.KindRestore) + " restore cluster yard from snapshot one"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := deployed(t, off(tc.config))
@@ -94,11 +94,11 @@ func TestWishesOfTheDocument(t *testing.T) {
 				tc.change(&s)
 			}
 			d := decided(t, s)
-			got := strings.TrimSpace(d.Kind + " " + d.Title)
+			got := strings.TrimSpace(string(d.Kind) + " " + d.Title)
 			if d.Do == Forget && len(d.Heeded) == 0 {
 				got = "forget"
 			}
-			if got != tc.want || (d.Do == Begin) != (tc.want != "" && tc.want != "forget") || d.Do == Begin && (d.Wish != nil) != (d.Kind != KindProvision) {
+			if got != tc.want || (d.Do == Begin) != (tc.want != "" && tc.want != "forget") || d.Do == Begin && (d.Wish != nil) != (d.Kind != operations.KindProvision) {
 				t.Errorf("%q, want %q: %+v", got, tc.want, d)
 			}
 		})
@@ -116,13 +116,13 @@ func TestWishesAreNotOfTheHosts(t *testing.T) {
 		t.Errorf("%v: %+v", err, c)
 	}
 	heeded := Fresh(Input{Cluster: wishing.Cluster}, nil)
-	if len(heeded) != 2 || heeded[KindRestore] != "" {
+	if len(heeded) != 2 || heeded[operations.KindRestore] != "" {
 		t.Errorf("heeded of a new cluster: %v", heeded)
 	}
 }
 
 func TestCarryingOnWithAWish(t *testing.T) {
-	wish := &Wish{Kind: KindRotateCertificates, CA: true}
+	wish := &Wish{Kind: operations.KindRotateCertificates, CA: true}
 	for _, tc := range []struct {
 		name   string
 		params Params
@@ -141,7 +141,7 @@ func TestCarryingOnWithAWish(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := deployed(t, off(""))
-			o, err := tc.params.With(operations.Operation{ID: "op-1", Kind: KindRotateCertificates, Subject: "fleet-default/yard", State: operations.Running, Created: now, Started: now})
+			o, err := tc.params.With(operations.Operation{ID: "op-1", Kind: operations.KindRotateCertificates, Subject: "fleet-default/yard", State: operations.Running, Created: now, Started: now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,16 +160,16 @@ func TestWishCheck(t *testing.T) {
 		wish Wish
 		want string
 	}{
-		{Wish{Kind: KindSnapshot, Snapshot: "one"}, ""},
-		{Wish{Kind: KindRestore, Snapshot: "../one"}, "is not a valid name"},
-		{Wish{Kind: KindRestore}, "is not a valid name"},
-		{Wish{Kind: KindRemoveSnapshot, Snapshot: "one"}, ""},
-		{Wish{Kind: KindRemoveSnapshot, Snapshot: "a/one"}, "is not a valid name"},
-		{Wish{Kind: KindRotateCertificates, Services: []string{"etcd", "kubelet"}}, ""},
-		{Wish{Kind: KindRotateCertificates, Services: []string{"dns"}}, `"dns" is not a service with certificates; there are kube-apiserver,`},
-		{Wish{Kind: KindRotateCertificates, CA: true, Services: []string{"etcd"}}, "leave the services out"},
-		{Wish{Kind: KindRotateKeys}, ""},
-		{Wish{Kind: KindProvision}, `"provision" is not a kind of operation that can be asked for`},
+		{Wish{Kind: operations.KindSnapshot, Snapshot: "one"}, ""},
+		{Wish{Kind: operations.KindRestore, Snapshot: "../one"}, "is not a valid name"},
+		{Wish{Kind: operations.KindRestore}, "is not a valid name"},
+		{Wish{Kind: operations.KindRemoveSnapshot, Snapshot: "one"}, ""},
+		{Wish{Kind: operations.KindRemoveSnapshot, Snapshot: "a/one"}, "is not a valid name"},
+		{Wish{Kind: operations.KindRotateCertificates, Services: []string{"etcd", "kubelet"}}, ""},
+		{Wish{Kind: operations.KindRotateCertificates, Services: []string{"dns"}}, `"dns" is not a service with certificates; there are kube-apiserver,`},
+		{Wish{Kind: operations.KindRotateCertificates, CA: true, Services: []string{"etcd"}}, "leave the services out"},
+		{Wish{Kind: operations.KindRotateKeys}, ""},
+		{Wish{Kind: operations.KindProvision}, `"provision" is not a kind of operation that can be asked for`},
 	} {
 		if err := tc.wish.Check(); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%+v: %v", tc.wish, err)
@@ -236,7 +236,7 @@ func TestWhenSnapshotsAreTaken(t *testing.T) {
 		{"its host is away", func(s *Snapshot) { s.Connected = func(records.Machine) bool { return false } }, Nothing, 0},
 		{"what is wanted comes first", func(s *Snapshot) { s.Record.Done = "other" }, Begin, 0},
 		{"between the tries of what does not come to an end", func(s *Snapshot) {
-			o, err := Params{Stamp: stamp(t, *s), Tries: 9, Next: now.Add(5 * time.Minute)}.With(operations.Operation{ID: "op-1", Kind: KindProvision, Subject: "fleet-default/yard", State: operations.Running})
+			o, err := Params{Stamp: stamp(t, *s), Tries: 9, Next: now.Add(5 * time.Minute)}.With(operations.Operation{ID: "op-1", Kind: operations.KindProvision, Subject: "fleet-default/yard", State: operations.Running})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/ui"
 	"github.com/drover-project/drover/server/ui/shell"
 	"github.com/drover-project/drover/server/views"
@@ -33,13 +34,15 @@ func begun(s Subject, reply route.Reply) string {
 }
 
 // plain is what is asked for by its kind alone.
-func plain(kind string) func(Subject, Given) views.Asked {
+func plain(kind operations.Kind) func(Subject, Given) views.Asked {
 	return func(Subject, Given) views.Asked { return views.Asked{Kind: kind} }
 }
 
 func ofDayTwo() []Deed {
 	snapshot := operation("snapshot", "Take a snapshot", "A snapshot of etcd is taken on every host that has it, one after the other, and looked at whether it is whole.",
-		func(_ Subject, g Given) views.Asked { return views.Asked{Kind: "snapshot", Snapshot: g.Text("name")} },
+		func(_ Subject, g Given) views.Asked {
+			return views.Asked{Kind: operations.KindSnapshot, Snapshot: g.Text("name")}
+		},
 		func(s Subject, g Given) string {
 			return shell.Line("drover snapshots create", []string{s.Name}, shell.Flag("--name", g.Text("name")))
 		})
@@ -47,14 +50,16 @@ func ofDayTwo() []Deed {
 		return []Field{{Name: "name", Label: "Name", Kind: "text", Hint: "may be left out; of k3s and RKE2 it is the begin of the name"}}
 	}
 	certificates := operation("rotate-certificates", "Rotate certificates", "Certificates are issued again and deployed host by host, also those that have ended.",
-		plain("rotate-certificates"), command("clusters rotate certificates"))
+		plain(operations.KindRotateCertificates), command("clusters rotate certificates"))
 	keys := operation("rotate-encryption-keys", "Rotate encryption keys", "Every Secret is encrypted with a new key; the old one goes when nothing is written with it any more.",
-		plain("rotate-encryption-keys"), command("clusters rotate encryption-keys"))
+		plain(operations.KindRotateKeys), command("clusters rotate encryption-keys"))
 	token := operation("rotate-server-token", "Rotate the server token", "The cluster gets another server token, and its servers restart one at a time. All servers have to work. Snapshots of before are restored with the token of then, which the server keeps.",
-		plain("rotate-server-token"), command("clusters rotate server-token"))
+		plain(operations.KindRotateToken), command("clusters rotate server-token"))
 	token.Fits = onHosts
 	ca := operation("rotate-ca", "Rotate CAs", "The cluster gets new CAs and certificates, host by host, so that at no time one does not trust another. Kubeconfigs that were copied off the hosts have to be renewed before the next rotation.",
-		func(Subject, Given) views.Asked { return views.Asked{Kind: "rotate-certificates", CA: true} }, command("clusters rotate ca"))
+		func(Subject, Given) views.Asked {
+			return views.Asked{Kind: operations.KindRotateCertificates, CA: true}
+		}, command("clusters rotate ca"))
 	all := []Deed{snapshot, restore(), rehearse(), rehearsals(), certificates, keys, token, ca}
 	for i := 2; i < len(all); i++ {
 		all[i].Rare = true
@@ -66,7 +71,7 @@ func ofDayTwo() []Deed {
 func restore() Deed {
 	d := operation("restore", "Restore a snapshot", "The cluster goes back to a snapshot, on the hosts that it has now; what was written to it since is gone. Everything is looked at before anything is changed, and the data of now stay on their hosts until the cluster works.",
 		func(s Subject, g Given) views.Asked {
-			asked := views.Asked{Kind: "restore", Snapshot: g.Text("snapshot")}
+			asked := views.Asked{Kind: operations.KindRestore, Snapshot: g.Text("snapshot")}
 			if s.Cluster.Distribution != views.RKE1 {
 				asked.Mode = g.Text("mode")
 			}
@@ -91,7 +96,7 @@ func restore() Deed {
 func rehearse() Deed {
 	d := operation("rehearse", "Rehearse a snapshot", "A machine of a fleet, which the cluster does not have, restores the snapshot, counts what is in it, and is left clean. The cluster is not touched.",
 		func(_ Subject, g Given) views.Asked {
-			return views.Asked{Kind: "rehearse", Snapshot: g.Text("snapshot"), Fleet: g.Text("fleet")}
+			return views.Asked{Kind: operations.KindRehearse, Snapshot: g.Text("snapshot"), Fleet: g.Text("fleet")}
 		},
 		func(s Subject, g Given) string {
 			return shell.Line("drover snapshots rehearse", []string{s.Name, orWord(g.Text("snapshot"), "SNAPSHOT")}, shell.Flag("--fleet", orWord(g.Text("fleet"), "FLEET")))

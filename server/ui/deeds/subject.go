@@ -54,7 +54,7 @@ func subjectOf(thing any) Subject {
 		if t.Fleet {
 			section = "fleets"
 		}
-		return Subject{Kind: auth.Operation, Key: t.ID, Name: cmp.Or(t.Title, t.Kind), ID: t.ID, About: about, URL: ui.OperationURL(t.ID), Section: section, Operation: &t.Operation}
+		return Subject{Kind: auth.Operation, Key: t.ID, Name: cmp.Or(t.Title, string(t.Kind)), ID: t.ID, About: about, URL: ui.OperationURL(t.ID), Section: section, Operation: &t.Operation}
 	case ui.User:
 		return Subject{Kind: auth.User, Key: t.ID, Name: t.Username, ID: t.ID, About: auth.Object{Kind: auth.User, Key: t.ID, Owner: t.ID}, Section: "users", User: &t}
 	case views.Token:

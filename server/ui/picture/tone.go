@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"strings"
 
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
 )
@@ -13,11 +14,12 @@ import (
 // Tone is what a state means: good, bad, work, or rest for what waits for people or has ended.
 func Tone(state string) string {
 	switch state {
-	case "active", "succeeded", "healthy", string(records.Active), string(records.Connected):
+	case string(records.ClusterActive), string(operations.Succeeded), string(records.Active), string(records.Connected):
 		return "good"
-	case "error", "failed", "unavailable", "disconnected", string(records.Failed), string(records.Unavailable), string(records.Disconnected):
+	case string(records.ClusterError), string(records.ClusterUnavailable), string(operations.Failed), string(records.Failed), string(records.Unavailable), string(records.Disconnected):
 		return "bad"
-	case "pending", "queued", "aborted", "skipped", "exported", "paused", "removing", "", string(records.Removing), string(records.Registering):
+	case "", string(records.ClusterPending), string(records.ClusterExported), string(records.ClusterPaused), string(records.ClusterRemoving), string(operations.Queued),
+		string(operations.Aborted), string(operations.TaskSkipped), string(records.Removing), string(records.Registering):
 		return "rest"
 	}
 	return "work"

@@ -44,8 +44,10 @@ type Container struct {
 	Config   *container.Config
 	Host     *container.HostConfig
 	Running  bool
-	Log      string
-	Starts   int
+	// Restarting is a container that ends again and again, which Docker calls running, too.
+	Restarting bool
+	Log        string
+	Starts     int
 	// Code is what a container of OnStart ended with.
 	Code int
 }
@@ -395,7 +397,7 @@ func (e *Engine) one(w http.ResponseWriter, r *http.Request, id, verb string) {
 	case verb == "json":
 		reply(w, 200, map[string]any{
 			"Id": c.ID, "Name": "/" + c.Name, "Image": "sha256:" + c.Config.Image, "Config": c.Config, "HostConfig": c.Host,
-			"State": map[string]any{"Running": c.Running, "StartedAt": "2026-01-01T00:00:00Z"}, "LogPath": "/var/lib/docker/containers/" + c.ID + "/json.log",
+			"State": map[string]any{"Running": c.Running, "Restarting": c.Restarting, "StartedAt": "2026-01-01T00:00:00Z"}, "LogPath": "/var/lib/docker/containers/" + c.ID + "/json.log",
 		})
 	case verb == "start", verb == "restart":
 		if run := e.runs[c.Name]; run != nil {
@@ -407,7 +409,7 @@ func (e *Engine) one(w http.ResponseWriter, r *http.Request, id, verb string) {
 			e.mu.Lock()
 			c.Code, c.Log = is.Code, is.Log
 		} else {
-			c.Running = true
+			c.Running, c.Restarting = true, false
 		}
 		c.Starts++ // who waits for its end looks at this
 		w.WriteHeader(204)

@@ -176,7 +176,7 @@ func (e *Engine) removeAll(ctx context.Context, list, remove []string) error {
 		case <-time.After(removeEvery):
 		}
 	}
-	return fmt.Errorf("after %d tries something is left; the last error: %v", removeTries, last)
+	return fmt.Errorf("after %d tries something is left; the last error: %w", removeTries, last)
 }
 
 // RunID distinguishes this run from others: eight hexadecimal digits.

@@ -118,7 +118,7 @@ func (d *ownDaemon) launch(ctx context.Context, view *Engine) error {
 	for !d.answers(ctx, view) {
 		select {
 		case err := <-ended:
-			return fmt.Errorf("dockerd ended before it answered (%v); the end of %s:\n%s", err, d.logPath(), tail(d.logPath()))
+			return fmt.Errorf("dockerd ended before it answered (%w); the end of %s:\n%s", err, d.logPath(), tail(d.logPath()))
 		case <-ctx.Done():
 			_ = command.Process.Kill() // it may have ended by itself
 			return fmt.Errorf("dockerd does not answer (%w); the end of %s:\n%s", ctx.Err(), d.logPath(), tail(d.logPath()))

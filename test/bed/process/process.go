@@ -85,7 +85,7 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	}
 	if err := p.waitReady(ctx, o); err != nil {
 		_ = p.Kill() // it may have ended by itself
-		return nil, fmt.Errorf("%w; the end of its output:\n%s", err, p.lines.tail())
+		return nil, err
 	}
 	return p, nil
 }
@@ -131,9 +131,9 @@ func (p *Process) waitURL(ctx context.Context, o Options) error {
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("%s ended (%v) before %s answered: %w", p.name, p.err, o.ReadyURL, last)
+			return p.withOutput(fmt.Errorf("%s before %s answered: %w", p.ended(), o.ReadyURL, last))
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s of %s: %w; the last answer: %w", o.ReadyURL, p.name, ctx.Err(), last)
+			return p.withOutput(fmt.Errorf("wait for %s of %s: %w; the last answer: %w", o.ReadyURL, p.name, ctx.Err(), last))
 		case <-time.After(probeEvery):
 		}
 	}
@@ -167,14 +167,27 @@ func (p *Process) WaitLine(ctx context.Context, expression *regexp.Regexp) ([]st
 		}
 		next = seen
 		if changed == nil {
-			return nil, fmt.Errorf("%s ended (%v) without a line that matches %q", p.name, p.err, expression)
+			return nil, p.withOutput(fmt.Errorf("%s without a line that matches %q", p.ended(), expression))
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for a line of %s that matches %q: %w", p.name, expression, ctx.Err())
+			return nil, p.withOutput(fmt.Errorf("wait for a line of %s that matches %q: %w", p.name, expression, ctx.Err()))
 		}
 	}
+}
+
+// ended says that the process has ended, and how.
+func (p *Process) ended() string {
+	if p.err == nil {
+		return p.name + " ended without an error"
+	}
+	return fmt.Sprintf("%s ended (%v)", p.name, p.err)
+}
+
+// withOutput adds the end of the output to an error.
+func (p *Process) withOutput(err error) error {
+	return fmt.Errorf("%w; the end of its output:\n%s", err, p.lines.tail())
 }
 
 // Stop asks the process to end (SIGTERM) and waits. If ctx ends first it kills the process, and says so with an error.

@@ -22,6 +22,7 @@ main() {
 	fi
 
 	install_binary
+	share_the_disk
 	export INSTALL_K3S_SKIP_DOWNLOAD=true INSTALL_K3S_SKIP_SELINUX_RPM=true INSTALL_K3S_SELINUX_WARN=true
 	if [ -n "${RESTART_STAMP:-}" ] && [ "$RESTART_STAMP" != "$(cat "$stamp_file" 2>/dev/null)" ]; then
 		export INSTALL_K3S_FORCE_RESTART=true
@@ -46,6 +47,18 @@ install_binary() {
 	cp "$work/k3s" "$bin_dir/.k3s.new"
 	chmod 0755 "$bin_dir/.k3s.new"
 	mv -f "$bin_dir/.k3s.new" "$bin_dir/k3s"
+}
+
+# share_the_disk keeps the kubelet from evicting pods and deleting images when the disk is nearly full: the hosts of a
+# test share that of the machine, and what fills it is not theirs.
+share_the_disk() {
+	mkdir -p "${stamp_file%/*}/agent/etc/kubelet.conf.d"
+	cat >"${stamp_file%/*}/agent/etc/kubelet.conf.d/50-test.conf" <<-'END'
+		apiVersion: kubelet.config.k8s.io/v1beta1
+		kind: KubeletConfiguration
+		imageGCHighThresholdPercent: 100
+		evictionHard: {imagefs.available: 0%, nodefs.available: 0%}
+	END
 }
 
 too_many_learners() {

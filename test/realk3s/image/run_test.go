@@ -80,6 +80,10 @@ func TestRunInstalls(t *testing.T) {
 	if strings.Contains(strings.Join(calls, "\n"), "stamp=one") || h.stamp() != "one" {
 		t.Errorf("the stamp is %q, and during the call %q", h.stamp(), calls)
 	}
+	config, err := os.ReadFile(filepath.Join(h.dir, "data/agent/etc/kubelet.conf.d/50-test.conf"))
+	if err != nil || !strings.HasPrefix(string(config), "apiVersion: ") || !strings.Contains(string(config), "\nevictionHard: {") {
+		t.Errorf("the kubelet is told %q, %v", config, err)
+	}
 }
 
 func TestRunRestartsForANewStampOnly(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -158,7 +159,7 @@ func TestCarry(t *testing.T) {
 	if got := <-done; got != "a question" {
 		t.Errorf("arrived is %q", got)
 	}
-	if _, err := to.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := to.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the other direction: %v", err)
 	}
 }

@@ -81,10 +81,10 @@ func (a API) within(namespace string) (created time.Time, since int64, exists bo
 
 func showNamespace(k Kind, name string, created time.Time) Object {
 	content := object(k.Definition, about{name: name, labels: map[string]string{corev1.LabelMetadataName: name}}, map[string]any{
-		"spec": map[string]any{"finalizers": []string{"kubernetes"}}, "status": map[string]any{"phase": "Active"},
+		"spec": map[string]any{"finalizers": []string{"kubernetes"}}, "status": map[string]any{"phase": string(corev1.NamespaceActive)},
 	})
 	if meta, ok := content["metadata"].(map[string]any); ok && !created.IsZero() {
 		meta["creationTimestamp"] = created.UTC().Format(time.RFC3339)
 	}
-	return Object{Key: name, May: auth.Object{Kind: auth.Namespace}, Content: content, Cells: []any{name, "Active", created}}
+	return Object{Key: name, May: auth.Object{Kind: auth.Namespace}, Content: content, Cells: []any{name, string(corev1.NamespaceActive), created}}
 }

@@ -41,7 +41,7 @@ type Object struct {
 
 // Request is one that changes something.
 type Request struct {
-	Ctx context.Context
+	Ctx context.Context //nolint:containedctx // of the request
 	Who auth.Identity
 	people.Terms
 }

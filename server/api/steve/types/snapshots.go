@@ -51,12 +51,12 @@ func snapshots(s *state.State) steve.Type {
 		if !ok || daytwo.Foreign(s, cluster.Value, one) {
 			return steve.Seen{}, false
 		}
-		where, file, status, state := one.File, one.Name(), "successful", conditions.New("active", "no", "")
+		where, file, status, state := one.File, one.Name(), "successful", conditions.Well()
 		if strings.HasPrefix(where, "/") {
 			where = "file://" + where
 		}
 		if one.Fault != "" {
-			status, state = "failed", conditions.New("failed", "error", one.Fault)
+			status, state = "failed", conditions.New(conditions.Failed, "error", one.Fault)
 		}
 		return steve.Seen{About: auth.In(cluster.Value.ID, auth.EtcdBackup), State: state, Content: map[string]any{
 			"apiVersion": "rke.cattle.io/v1", "kind": "ETCDSnapshot",

@@ -1,0 +1,130 @@
+package steps
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/operations"
+)
+
+// Step is one thing that is done on a machine; each is a value in the file of the kind of operation that it is part of. A task of an
+// operation is a step on a machine. Tasks of one step that stand together are done side by side, as far as Needs allows.
+type Step struct {
+	// Name is the step in records and in the IDs of errands. Title is a sentence for people, with %s for the machine; what a preview
+	// shows and what is done are both made of it.
+	Name, Title string
+	Needs       Needs
+	// Job is what the machine gets; nil is the plan itself that the cluster wants. The error is why it cannot get it.
+	Job       func(d *decider, id string, m Machine) (Errand, error)
+	Done      Done
+	OnFailure OnFailure
+	// Stops says that the job leaves the distribution of its machine stopped.
+	Stops bool
+}
+
+// Turn is how many machines are at a step at a time.
+type Turn int
+
+const (
+	// OneByOne is one at a time, Together all of them, and Concurrent as many as workers of the cluster may be away.
+	OneByOne Turn = iota
+	Together
+	Concurrent
+)
+
+// Needs is what has to be before a step begins on a machine.
+type Needs struct {
+	Turn Turn
+	// Quorum has it wait until etcd bears that the machine restarts.
+	Quorum bool
+	// DownFirst has machines that are down go first, since what they get is what they lack.
+	DownFirst bool
+	// Skip leaves out a machine whose agent is not there; otherwise it is waited for.
+	Skip bool
+	// Token has the cluster's server token become the one that the request needs, and Spec the cluster what the request wants.
+	Token, Spec bool
+	// Unless is why it need not be done; empty when it has to. Nil is that it always has to.
+	Unless func(d *decider) string
+}
+
+// Done is when a step has been done, once its machine has carried the job out.
+type Done struct {
+	// Works says that the machine has to work, too, and Settles for how long after that it is waited for where it has etcd.
+	Works   bool
+	Settles time.Duration
+	// Read reads what the job printed, and keeps what comes of it. It returns a line for people; the error is that the step failed.
+	Read func(d *decider, m Machine) (string, error)
+}
+
+// OnFailure is what becomes of an operation whose step fails on a machine.
+type OnFailure struct {
+	// Tries is how often it is begun before it has failed.
+	Tries int
+	// Continue has the operation go on without it; otherwise it fails.
+	Continue bool
+	// Irreversible says that the operation cannot be stopped any more once the step has begun on a machine.
+	Irreversible bool
+	// Gone has the operation fail when the machine has gone; otherwise the step is left out.
+	Gone bool
+	// Advice is what a person does about it, as the rest of a sentence.
+	Advice string
+}
+
+// all are the steps by their names.
+var all = byName(guard, save, rotate, renew, keys, restartKeys, token, retoken, prove, newCAs, takeCAs, reload, tidy, fetch, check, stop, restore, start, seal,
+	forget, join, reconnect, clean)
+
+func byName(steps ...Step) map[string]Step {
+	named := map[string]Step{}
+	for _, s := range steps {
+		named[s.Name] = s
+	}
+	return named
+}
+
+// whole says that the machine gets the plan itself.
+func (s Step) whole() bool { return s.Job == nil }
+
+// job is what a machine gets for the step.
+func (s Step) job(d *decider, id string, m Machine) (Errand, error) {
+	if s.whole() {
+		return Errand{Machine: m.Name, Base: Whole}, nil
+	}
+	e, err := s.Job(d, id, m)
+	e.Machine = m.Name
+	return e, err
+}
+
+// just is a job of one instruction beside the plan that the machine has.
+func just(in plans.OneTimeInstruction) (Errand, error) {
+	return Errand{Instructions: []plans.OneTimeInstruction{in}}, nil
+}
+
+// on is a step on a machine that is to come.
+type on struct {
+	step    Step
+	machine Machine
+}
+
+// task is the task of a step on a machine.
+func (o on) task() operations.Task {
+	return operations.Task{
+		ID: o.step.Name + " " + o.machine.Name, Step: o.step.Name, Machine: o.machine.Name, Title: fmt.Sprintf(o.step.Title, o.machine.Title), Host: o.machine.NodeName,
+	}
+}
+
+// each is a step on machines, in their order.
+func each(s Step, machines ...Machine) (to []on) {
+	for _, m := range machines {
+		to = append(to, on{s, m})
+	}
+	return to
+}
+
+// Stops says that the errand of an ID leaves the distribution of its host stopped, until another plan starts it.
+func Stops(id string) bool {
+	parts := strings.Split(id, "-") // as decider.id writes it
+	return len(parts) > 2 && all[parts[len(parts)-2]].Stops
+}
