@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/drover-project/drover/daemon/feed"
 	"github.com/drover-project/drover/daemon/status"
 )
@@ -130,6 +132,34 @@ func TestStatus(t *testing.T) {
 		return len(s.Probes) == 0 || strings.Contains(s.Probes[0].Reason, "refused")
 	})
 	p.stop(t, syscall.SIGTERM)
+}
+
+// TestALockedStatusSocketIsTakenLater holds the lock as a process does that was begun by an agent that was killed.
+func TestALockedStatusSocketIsTakenLater(t *testing.T) {
+	config := newManagement(t).install(t, t.TempDir())
+	lock := lockOf(t, socketOf(config))
+	p := sentinelOf(t, config)
+	waitUntil(t, "the agent's warning", func() bool { return strings.Contains(p.out.String(), "status cannot be asked for on this host until") })
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	waitStatus(t, config, "the agent answers", func(s status.Status) bool { return s.PID == p.Process.Pid })
+}
+
+// lockOf is the lock of a status socket, held.
+func lockOf(t *testing.T, socket string) *os.File {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(socket), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.OpenFile(socket+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		t.Fatal(err)
+	}
+	return lock
 }
 
 // outputOf is what followed records printed, after the status before them.
