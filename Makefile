@@ -35,7 +35,7 @@ setup-e2e: ## what the end-to-end tests need beside hosts: directories of people
 	./test/bed/setup.sh page
 
 # Decisions have no goroutine that could race, and many orders of events to be tried: the detector would make that five times slower.
-NO_GOROUTINES := github.com/drover-project/drover/server/planner
+NO_GOROUTINES := github.com/drover-project/drover/server/decide
 
 # A program with the race detector waits a second before it ends, and tests start hundreds; all goroutines have been waited for by then.
 test: setup-test ## unit and integration tests, with the race detector; no Docker, no network beyond loopback

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/verdict"
+	"github.com/drover-project/drover/server/decide/verdict"
 )
 
 // TestArchitectureIsCurrent holds every path and every name of docs/architecture.md to the

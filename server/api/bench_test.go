@@ -36,6 +36,7 @@ import (
 	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/decide/pass"
 	outsidedesk "github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
@@ -49,7 +50,6 @@ import (
 	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/planapi"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/quotas"
 	"github.com/drover-project/drover/server/reconcile"
@@ -588,4 +588,4 @@ func discard(r *http.Response) { _, _ = io.Copy(io.Discard, r.Body); _ = r.Body.
 type noNodes struct{}
 
 func (noNodes) Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
-func (noNodes) Want(records.ClusterKey, []planner.NodeOrder)                     {}
+func (noNodes) Want(records.ClusterKey, []pass.NodeOrder)                        {}

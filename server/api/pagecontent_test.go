@@ -16,9 +16,9 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
 )

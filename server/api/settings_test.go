@@ -90,7 +90,7 @@ func TestEverySettingWorksOrSaysWhyNot(t *testing.T) {
 			return recorded() == before
 		}},
 		// What follows from these is held by the tests of server/audit, server/controllers/rights, server/registration, server/guard, server/clusteragents and
-		// server/planner/render.
+		// server/decide/render.
 		"cluster-agent":                {"all", func() bool { return b.set.Get("cluster-agent").Value == "all" }},
 		"audit-max-days":               {"7", func() bool { return b.set.Get("audit-max-days").Value == "7" }},
 		"audit-max-file-mib":           {"7", func() bool { return b.set.Get("audit-max-file-mib").Value == "7" }},

@@ -15,10 +15,10 @@ import (
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
@@ -57,7 +57,7 @@ type Result struct {
 	// Hosts is a line for each change on the hosts of an RKE1 cluster, in a dry run.
 	Hosts []string `json:"hosts,omitempty"`
 	// Preview is what the controller decides, in a dry run of a document that changes something.
-	Preview *planner.Preview `json:"preview,omitempty"`
+	Preview *decide.Preview `json:"preview,omitempty"`
 	// Cluster is as it is then; of a Secret or ConfigMap it is empty.
 	Cluster records.Cluster `json:"-"`
 }
@@ -67,7 +67,7 @@ type Applier struct {
 	State *state.State
 	// Preview is what would be decided on a cluster if it were stored as given, with the Secrets and ConfigMaps that are
 	// given beside it.
-	Preview func(records.Cluster, ...objects.Object) planner.Preview
+	Preview func(records.Cluster, ...objects.Object) decide.Preview
 	// CheckRKE1 says what is wrong with the config of an RKE1 cluster, and what is taken and likely a mistake.
 	CheckRKE1 func(records.Cluster) (warnings []string, err error)
 	// PreviewRKE1 asks the hosts of an RKE1 cluster what would be done on them, a line for each change.
@@ -242,7 +242,7 @@ func (a *Applier) one(doc clusterspec.Document, request Request, find references
 
 // operate puts a change of a running cluster under an operation when machines restart for it. The writes are those of
 // the change itself; a change that is queued is not written yet.
-func (a *Applier) operate(result *Result, doc clusterspec.Document, after records.Cluster, preview planner.Preview, request Request, writes []store.Op) ([]store.Op, error) {
+func (a *Applier) operate(result *Result, doc clusterspec.Document, after records.Cluster, preview decide.Preview, request Request, writes []store.Op) ([]store.Op, error) {
 	key := records.NewClusterKey(after.Namespace, after.Name)
 	before, _ := a.State.Clusters.Get(string(key))
 	if !after.Status.Initialized || after.Spec.Docker() || before.Value.Generation == after.Generation || preview.Restarts == 0 {

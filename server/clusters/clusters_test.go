@@ -14,8 +14,9 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/decide"
+	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/observed"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -469,7 +470,7 @@ func TestWritesOfManyMachines(t *testing.T) {
 	}
 	cluster, _ := b.state.Clusters.Get("fleet-default/harbour")
 	snapshot, g := b.control.gather(cluster)
-	decision := planner.Decide(snapshot)
+	decision := decide.Decide(snapshot)
 	const changed = "fleet-default/custom-000000000123"
 	if _, err := b.state.Machines.Modify(t.Context(), changed, func(m records.Machine) (records.Machine, error) {
 		m.Refused = "by somebody else"
@@ -546,4 +547,4 @@ func TestOwnStatusesDoNotWakeTheController(t *testing.T) {
 type noNodes struct{}
 
 func (noNodes) Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
-func (noNodes) Want(records.ClusterKey, []planner.NodeOrder)                     {}
+func (noNodes) Want(records.ClusterKey, []pass.NodeOrder)                        {}

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	rke1versions "github.com/drover-project/drover/rke1/versions"
+	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -69,7 +69,7 @@ type Options struct {
 type Nodes interface {
 	// Work is how far the orders of a cluster are, and Want replaces them.
 	Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork
-	Want(records.ClusterKey, []planner.NodeOrder)
+	Want(records.ClusterKey, []pass.NodeOrder)
 }
 
 // Controller drives all clusters.
@@ -80,7 +80,7 @@ type Controller struct {
 	leading atomic.Int64 // since when, in nanoseconds of Unix time
 
 	mu    sync.Mutex
-	memos map[records.ClusterKey]*planner.Memo // of clusters that were decided on; one is worked on once at a time
+	memos map[records.ClusterKey]*pass.Memo // of clusters that were decided on; one is worked on once at a time
 }
 
 // New makes a controller; nothing happens before its worker runs.
@@ -89,7 +89,7 @@ func New(o Options) *Controller {
 		o.DefaultRegistry = func() string { return "" }
 	}
 	return &Controller{
-		Options: o, outside: reconcile.Signal{Of: "agents, tunnels, clusters' APIs and version data"}, memos: map[records.ClusterKey]*planner.Memo{},
+		Options: o, outside: reconcile.Signal{Of: "agents, tunnels, clusters' APIs and version data"}, memos: map[records.ClusterKey]*pass.Memo{},
 	}
 }
 
@@ -222,4 +222,20 @@ func (c *Controller) TunnelChanged(subject records.Subject, _ bool) {
 	if d, ok := c.State.Machines.Get(string(subject.Machine())); ok && d.Value.Docker != nil {
 		c.Changed(d.Value.Cluster())
 	}
+}
+
+// memo is what is remembered of a cluster between decisions.
+func (c *Controller) memo(key records.ClusterKey) *pass.Memo {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.memos[key] == nil {
+		c.memos[key] = pass.NewMemo()
+	}
+	return c.memos[key]
+}
+
+func (c *Controller) forget(key records.ClusterKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.memos, key)
 }

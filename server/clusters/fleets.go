@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/drover-project/drover/server/decide"
+	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -24,22 +25,22 @@ func (c *Controller) passFleet(ctx context.Context, d store.Document[records.Fle
 	began := time.Now()
 	snapshot, g := c.gatherFleet(d)
 	snapshot.Memo = c.memo(key)
-	decision := planner.DecideFleet(snapshot)
+	decision := decide.DecideFleet(snapshot)
 	return looked{again: decision.Again, decided: time.Since(began)}, c.commit(ctx, g, decision)
 }
 
 // PreviewFleet is what would be decided on a fleet if an operation gave a plan to machines of it now. Every server can
 // say it.
-func (c *Controller) PreviewFleet(d store.Document[records.Fleet], o operations.Operation, plan records.GivenPlan) planner.Preview {
+func (c *Controller) PreviewFleet(d store.Document[records.Fleet], o operations.Operation, plan records.GivenPlan) decide.Preview {
 	snapshot, _ := c.gatherFleet(d)
 	snapshot.Operation, snapshot.Given = &o, &plan
-	return planner.PreviewFleet(snapshot)
+	return decide.PreviewFleet(snapshot)
 }
 
 // gatherFleet takes the snapshot of a fleet. It reads memory only.
-func (c *Controller) gatherFleet(d store.Document[records.Fleet]) (planner.FleetSnapshot, gathered) {
+func (c *Controller) gatherFleet(d store.Document[records.Fleet]) (decide.FleetSnapshot, gathered) {
 	key := records.ClusterKey(d.Key)
-	s := planner.FleetSnapshot{Now: c.Now().UTC(), Leading: time.Unix(0, c.leading.Load()), Fleet: d.Value}
+	s := decide.FleetSnapshot{Now: c.Now().UTC(), Leading: time.Unix(0, c.leading.Load()), Fleet: d.Value}
 	g := gathered{fleet: &d}
 	if under, ok := operations.Active(d.Key, c.State.OperationsOf(key)); ok {
 		if g.operation, ok = c.State.Operations.Get(under.Key()); ok {
@@ -74,7 +75,7 @@ func (c *Controller) promoteFleet(ctx context.Context, key records.ClusterKey) (
 }
 
 // rehearsed puts the result of a rehearsal to the record of its snapshot, which may be gone by now.
-func rehearsed(s *state.State, is planner.Rehearsed) []store.Op {
+func rehearsed(s *state.State, is pass.Rehearsed) []store.Op {
 	d, ok := s.Snapshots.Get(is.Snapshot)
 	if !ok {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -29,7 +29,7 @@ func (e *LimitError) Error() string {
 }
 
 // check compares what would be done with the limits. It returns *LimitError.
-func (l Limits) check(key records.ClusterKey, p planner.Preview) error {
+func (l Limits) check(key records.ClusterKey, p decide.Preview) error {
 	var changed, restarted, drained []string
 	for _, m := range p.Machines {
 		name := m.NodeName

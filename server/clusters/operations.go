@@ -12,9 +12,9 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/rke/want"
@@ -230,7 +230,7 @@ func (c *Controller) PreviewOperation(o operations.Operation) ([]string, error) 
 	}
 	snapshot, _ := c.gather(cluster)
 	snapshot.Operation = &o
-	next := planner.Decide(snapshot).Operation
+	next := decide.Decide(snapshot).Operation
 	if next == nil {
 		return nil, fmt.Errorf("nothing is known yet of what operation %s would do on cluster %s; ask again in a moment", o.Kind, o.Subject)
 	}

@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/decide"
+	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -75,7 +76,7 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l looked
 		return looked{again: partlySeen}, nil
 	}
 	snapshot.Memo = c.memo(key)
-	decision := planner.Decide(snapshot)
+	decision := decide.Decide(snapshot)
 	l = looked{again: decision.Again, decided: time.Since(began)}
 	decision.Steps = nil // of previews: they hold the plans of each machine before and after
 	if err := c.commit(ctx, g, decision); err != nil {
@@ -85,35 +86,19 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l looked
 	return l, nil
 }
 
-// memo is what is remembered of a cluster between decisions.
-func (c *Controller) memo(key records.ClusterKey) *planner.Memo {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.memos[key] == nil {
-		c.memos[key] = planner.NewMemo()
-	}
-	return c.memos[key]
-}
-
-func (c *Controller) forget(key records.ClusterKey) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.memos, key)
-}
-
 // Preview is what the next pass would decide on a cluster if it were stored as given. Every server can say it.
 // Of the Secrets and ConfigMaps that it refers to, those that are given are taken instead of the stored ones.
-func (c *Controller) Preview(cluster records.Cluster, given ...objects.Object) planner.Preview {
+func (c *Controller) Preview(cluster records.Cluster, given ...objects.Object) decide.Preview {
 	key := records.NewClusterKey(cluster.Namespace, cluster.Name)
 	snapshot, _ := c.gather(store.Document[records.Cluster]{Key: string(key), Value: cluster}, given...)
 	snapshot.Operation = nil // which would have it wait
-	return planner.Decide(snapshot).Preview(snapshot)
+	return decide.Decide(snapshot).Preview(snapshot)
 }
 
 // gather takes the snapshot of a cluster. It reads memory only.
-func (c *Controller) gather(cluster store.Document[records.Cluster], given ...objects.Object) (planner.Snapshot, gathered) {
+func (c *Controller) gather(cluster store.Document[records.Cluster], given ...objects.Object) (pass.Snapshot, gathered) {
 	key := records.NewClusterKey(cluster.Value.Namespace, cluster.Value.Name)
-	s := planner.Snapshot{
+	s := pass.Snapshot{
 		Now: c.Now().UTC(), Leading: time.Unix(0, c.leading.Load()), Cluster: cluster.Value, InstallerImage: c.InstallerImage(), DefaultRegistry: c.DefaultRegistry(),
 	}
 	s.Objects, s.ObjectsVersion = c.objects(cluster.Value, given)
@@ -152,12 +137,12 @@ func (c *Controller) gather(cluster store.Document[records.Cluster], given ...ob
 }
 
 // members are the machines of a cluster or a fleet, as they are kept and as a snapshot has them.
-func (c *Controller) members(key records.ClusterKey, docker bool, work map[records.MachineKey]observed.NodeWork) ([]documents, []planner.Machine) {
+func (c *Controller) members(key records.ClusterKey, docker bool, work map[records.MachineKey]observed.NodeWork) ([]documents, []pass.Machine) {
 	found := c.State.MachinesByCluster.Find(key)
-	kept, machines := make([]documents, len(found)), make([]planner.Machine, len(found))
+	kept, machines := make([]documents, len(found)), make([]pass.Machine, len(found))
 	for i, d := range found {
 		kept[i].machine = d
-		m := planner.Machine{Machine: &d.Value, Work: work[records.MachineKey(d.Key)]}
+		m := pass.Machine{Machine: &d.Value, Work: work[records.MachineKey(d.Key)]}
 		if docker {
 			m.Tunnel = c.Tunnel(d.Value.Subject())
 		} else {
@@ -184,7 +169,7 @@ func (g gathered) find(key records.MachineKey) *documents {
 
 // commit writes a decision. The writes of one machine are in one transaction, several
 // machines share one where they are small, and a cluster is removed in a single one.
-func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision) error {
+func (c *Controller) commit(ctx context.Context, g gathered, d decide.Decision) error {
 	if d.Cluster.Remove {
 		return c.remove(ctx, g, d)
 	}
@@ -208,7 +193,7 @@ func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision)
 		o := g.find(m.Key)
 		w := c.machine(*o, m)
 		// What is written of thousands of machines takes seconds to write, and all that was before would be held until the end.
-		d.Machines[i], o.secret = planner.MachineDecision{}, store.Document[records.PlanSecret]{}
+		d.Machines[i], o.secret = decide.MachineDecision{}, store.Document[records.PlanSecret]{}
 		if m.Keep && d.Operation != nil {
 			// Its removal has ended if and only if the machine stays.
 			batch[0].ops = append(batch[0].ops, w.ops...)
@@ -273,7 +258,7 @@ func (c *Controller) snapshot(s records.Snapshot) write {
 }
 
 // machine is the write of what was decided of one machine.
-func (c *Controller) machine(o documents, d planner.MachineDecision) write {
+func (c *Controller) machine(o documents, d decide.MachineDecision) write {
 	m := *o.machine
 	if d.Remove {
 		return write{
@@ -316,7 +301,7 @@ func (c *Controller) machine(o documents, d planner.MachineDecision) write {
 
 // remove takes a cluster or a fleet out of the store with everything that belongs to it, in one
 // transaction. The hosts keep what runs on them; their agents see their Secret go.
-func (c *Controller) remove(ctx context.Context, g gathered, d planner.Decision) error {
+func (c *Controller) remove(ctx context.Context, g gathered, d decide.Decision) error {
 	key, id, ops := d.Cluster.Key, g.cluster.Value.ID, []store.Op(nil)
 	if g.fleet != nil {
 		id, ops = g.fleet.Value.ID, append(ops, c.State.Fleets.Deleting(g.fleet.Key, g.fleet.Revision))

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/installers/errand"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -37,11 +37,11 @@ func TestARehearsalIsKept(t *testing.T) {
 
 	rehearse := func(id, output string) *records.Rehearsal {
 		t.Helper()
-		params, err := json.Marshal(map[string]any{"rehearsal": planner.Rehearsal{Cluster: "fleet-default/harbour", Snapshot: snapshot, Machine: "s1"}})
+		params, err := json.Marshal(map[string]any{"rehearsal": steps.Rehearsal{Cluster: "fleet-default/harbour", Snapshot: snapshot, Machine: "s1"}})
 		must(nil, err)
 		o, err := operations.Begin(operations.Operation{ID: id, Kind: operations.KindRehearse, Subject: subject, Created: b.now, Params: params}, nil, false)
 		must(nil, err)
-		for _, task := range []string{planner.TaskRehearse, planner.TaskCleanUp} {
+		for _, task := range []string{steps.TaskRehearse, steps.TaskCleanUp} {
 			o = o.WithTask(operations.Task{ID: task}, b.now)
 		}
 		must(b.state.Operations.Create(t.Context(), o.Key(), o))

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -24,7 +24,7 @@ import (
 type Fleets struct {
 	State *state.State
 	// Preview is what would be decided if an operation gave a plan to machines of a fleet now.
-	Preview func(store.Document[records.Fleet], operations.Operation, records.GivenPlan) planner.Preview
+	Preview func(store.Document[records.Fleet], operations.Operation, records.GivenPlan) decide.Preview
 	Now     func() time.Time
 }
 

@@ -16,10 +16,10 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -377,4 +377,4 @@ func TestPlansAreBounded(t *testing.T) {
 type noNodes struct{}
 
 func (noNodes) Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
-func (noNodes) Want(records.ClusterKey, []planner.NodeOrder)                     {}
+func (noNodes) Want(records.ClusterKey, []pass.NodeOrder)                        {}

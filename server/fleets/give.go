@@ -15,8 +15,8 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
@@ -72,7 +72,7 @@ type Result struct {
 	// Operation is the ID of the one that carries it out; empty in a dry run, and when nothing is to be done.
 	Operation string `json:"operation,omitempty"`
 	// Preview is what the controller decides, in a dry run.
-	Preview *planner.Preview `json:"preview,omitempty"`
+	Preview *decide.Preview `json:"preview,omitempty"`
 }
 
 // Give has a plan given to machines, as one operation. The plan, the record and its tasks are written in one

@@ -23,7 +23,7 @@ import (
 
 // plainMerge reads a merge patch of that kind; ok is false for all others, also for what
 // is wrong with one, so that there is one place that says so.
-func plainMerge(patch []byte) (change changeFunc, ok bool) {
+func plainMerge(body []byte) (change changeFunc, ok bool) {
 	type metadata struct {
 		Labels      map[string]*string `json:"labels"`
 		Annotations map[string]*string `json:"annotations"`
@@ -33,7 +33,7 @@ func plainMerge(patch []byte) (change changeFunc, ok bool) {
 		Metadata *metadata          `json:"metadata"`
 		Data     map[string]*[]byte `json:"data"`
 	}{Metadata: &metadata{Labels: map[string]*string{}, Annotations: map[string]*string{}}, Data: map[string]*[]byte{}}
-	decoder := json.NewDecoder(bytes.NewReader(patch))
+	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if decoder.Decode(&p) != nil || p.Metadata == nil || p.Metadata.Labels == nil || p.Metadata.Annotations == nil || p.Data == nil {
 		return nil, false

@@ -108,7 +108,7 @@ type ClusterStatus struct {
 
 // Warning is something that a person should look at.
 type Warning struct {
-	// Code is the row of the catalogue of causes (server/planner/verdict), Cause a sentence, NextStep what a person does.
+	// Code is the row of the catalogue of causes (server/decide/verdict), Cause a sentence, NextStep what a person does.
 	Code     string `json:"code"`
 	Cause    string `json:"cause"`
 	NextStep string `json:"nextStep,omitempty"`
@@ -310,7 +310,7 @@ func (m Machine) PlanSecretName() string { return m.Name + PlanSecretEnd }
 // Condition names what a machine is and what holds it there.
 type Condition struct {
 	State MachineState `json:"state"`
-	// Code is the row of the catalogue of causes (server/planner/verdict); empty for Active.
+	// Code is the row of the catalogue of causes (server/decide/verdict); empty for Active.
 	Code string `json:"code,omitempty"`
 	// Cause is a sentence that names object, host and reason; empty for Active.
 	Cause string `json:"cause,omitempty"`

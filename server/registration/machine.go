@@ -1,19 +1,71 @@
-// The records that a registration makes: the machine, and its plan Secret with the
-// labels and annotations that agents, hooks and tools read there.
-//
-// Wire source: rancher/rancher pkg/capr and pkg/controllers/capr/unmanaged.
+// The records that a registration makes: the machine, and its plan Secret with the labels and annotations that agents, hooks and
+// tools read there; and labels that the machine's operator changes later.
 
 package registration
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
 	"time"
 
+	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration/hostrequest"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
 )
+
+// Label changes the labels that the node of a machine has, as hostrequest.Relabel says, and with them those of its plan
+// Secret. The node gets them through the cluster's API, without a restart; selectors of the cluster's document
+// see them, too.
+func Label(ctx context.Context, st *state.State, key string, set map[string]string, remove []string) (store.Document[records.Machine], error) {
+	const tries = 5
+	for try := 1; ; try++ {
+		d, err := label(ctx, st, key, set, remove)
+		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict || try == tries {
+			return d, err
+		}
+	}
+}
+
+func label(ctx context.Context, st *state.State, key string, set map[string]string, remove []string) (store.Document[records.Machine], error) {
+	d, ok := st.Machines.Get(key)
+	m := d.Value
+	switch {
+	case !ok:
+		return d, norman.Missing("machine", key)
+	case m.Docker != nil:
+		return d, norman.Errorf(http.StatusConflict, norman.Conflict, "machine %s is a Docker host, on which no node is provisioned that could have labels", m.Name)
+	case !m.Deleting.IsZero():
+		return d, norman.Errorf(http.StatusConflict, norman.Conflict, "machine %s is being removed", m.Name)
+	}
+	next, err := hostrequest.Relabel(m, set, remove)
+	if err != nil {
+		return d, norman.Invalid(norman.InvalidFormat, "labels", "%v", err)
+	}
+	if maps.Equal(m.NodeLabels, next.NodeLabels) {
+		return d, nil
+	}
+	next.Labels = hostrequest.Undescribe(m).Labels
+	next.Generation++
+	d.Value = hostrequest.Describe(next)
+	ops := []store.Op{st.Machines.Updating(d)}
+	if secret, ok := st.PlanSecrets.Get(m.Namespace + "/" + m.PlanSecretName()); ok {
+		secret.Value = hostrequest.DescribeSecret(secret.Value, d.Value)
+		ops = append(ops, st.PlanSecrets.Updating(secret))
+	}
+	if _, err := st.Store.Commit(ctx, ops...); err != nil {
+		return d, fmt.Errorf("label machine %s: %w", m.Name, err)
+	}
+	d, _ = st.Machines.Get(key)
+	return d, nil
+}
 
 // machineName is the name of a custom machine, the same for the same machine id.
 func machineName(machineID string) string {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/server/api/conditions"
-	"github.com/drover-project/drover/server/planner/verdict"
+	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/records"
 )
 

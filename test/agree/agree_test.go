@@ -15,7 +15,8 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/decide"
+	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
 )
@@ -27,7 +28,7 @@ const (
 		registries: {mirrors: {docker.io: {endpoint: ["https://mirror.lan"]}}}}}}`
 )
 
-func snapshot(t *testing.T, text string) planner.Snapshot {
+func snapshot(t *testing.T, text string) pass.Snapshot {
 	t.Helper()
 	known, err := versions.Load("")
 	if err != nil {
@@ -41,11 +42,11 @@ func snapshot(t *testing.T, text string) planner.Snapshot {
 	if !ok {
 		t.Fatal("no data for " + doc.Spec.KubernetesVersion)
 	}
-	return planner.Snapshot{
+	return pass.Snapshot{
 		Now:     time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
 		Cluster: records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "harbour", UID: "u", Generation: 1}, ID: "c-m-1", Spec: doc.Spec},
 		Secrets: &records.ClusterSecrets{ServerToken: "s", AgentToken: "a"}, Release: &release,
-		Machines: []planner.Machine{{
+		Machines: []pass.Machine{{
 			Machine: &records.Machine{Object: records.Object{Namespace: "fleet-default", Name: "pier", UID: "m"}, Roles: records.Roles{Etcd: true, ControlPlane: true, Worker: true}},
 			Secret:  &records.PlanSecret{Object: records.Object{Namespace: "fleet-default", Name: "pier-machine-plan"}},
 		}},
@@ -53,9 +54,9 @@ func snapshot(t *testing.T, text string) planner.Snapshot {
 }
 
 // delivered is the plan that a decision delivers, and its preview.
-func delivered(t *testing.T, s planner.Snapshot) (*plans.Plan, *records.PlanSecret, planner.MachinePreview) {
+func delivered(t *testing.T, s pass.Snapshot) (*plans.Plan, *records.PlanSecret, decide.MachinePreview) {
 	t.Helper()
-	d := planner.Decide(s)
+	d := decide.Decide(s)
 	shown := d.Preview(s).Machines
 	if len(d.Machines) != 1 || !d.Machines[0].Deliver || len(shown) != 1 {
 		t.Fatalf("the decision is\n%+v", d)
@@ -108,7 +109,7 @@ func TestPreviewsAgree(t *testing.T) {
 }
 
 // agree wants the same files and instructions in the same order from both.
-func agree(t *testing.T, server planner.MachinePreview, host apply.Preview) {
+func agree(t *testing.T, server decide.MachinePreview, host apply.Preview) {
 	t.Helper()
 	var said, does []string
 	for _, change := range server.Changes {

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/decide/render"
 	"github.com/drover-project/drover/server/objects"
-	"github.com/drover-project/drover/server/planner/render"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
 )

@@ -32,6 +32,7 @@ import (
 	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/fleets"
@@ -42,7 +43,6 @@ import (
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/people"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/settings"
@@ -169,7 +169,7 @@ func (s *served) clusterSeen(key records.ClusterKey) observed.API {
 type noNodes struct{}
 
 func (noNodes) Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
-func (noNodes) Want(records.ClusterKey, []planner.NodeOrder)                     {}
+func (noNodes) Want(records.ClusterKey, []pass.NodeOrder)                        {}
 
 // tunnels are those of two servers, of which one is silent.
 func (s *served) tunnels(context.Context) []relay.Held {

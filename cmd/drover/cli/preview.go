@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/views"
 )
 
 // preview prints what an apply would bring about.
-func preview(t *table, p planner.Preview) {
+func preview(t *table, p decide.Preview) {
 	becomes := p.State
 	if p.Message != "" {
 		becomes += ": " + p.Message
@@ -63,7 +63,7 @@ func preview(t *table, p planner.Preview) {
 	}
 }
 
-func when(m planner.MachinePreview) string {
+func when(m decide.MachinePreview) string {
 	text := "in its turn"
 	if m.Now {
 		text = "at once"
@@ -86,7 +86,7 @@ func (a *app) clustersDiff() *cobra.Command {
 				}
 				return a.apply(ctx, all, applyOptions{dryRun: true, maxMachines: -1})
 			}
-			var p planner.Preview
+			var p decide.Preview
 			if err := c.Get(ctx, clusterPath(one)+"/preview", &p); err != nil {
 				return fmt.Errorf("preview cluster %s: %w", one.Name, err)
 			}

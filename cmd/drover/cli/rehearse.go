@@ -13,7 +13,6 @@ import (
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/cmd/drover/tree"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
 )
@@ -104,7 +103,7 @@ func (a *app) showRehearsal(ctx context.Context, c *client.Client, one views.Clu
 	for _, s := range list {
 		if s.Rehearsal != nil && s.Name == path.Base(snapshot) {
 			return a.show(s.Rehearsal, func(t *table) {
-				t.Row(fmt.Sprintf("snapshot %s can be restored: %s, counted in %ds on %s", s.Name, planner.Counted(*s.Rehearsal), s.Rehearsal.Seconds, s.Rehearsal.Machine))
+				t.Row(fmt.Sprintf("snapshot %s can be restored: %s, counted in %ds on %s", s.Name, s.Rehearsal.Counted(), s.Rehearsal.Seconds, s.Rehearsal.Machine))
 				if s.Rehearsal.Unread != "" {
 					t.Row("not listed, as pods of the cluster convert them: " + s.Rehearsal.Unread)
 				}
@@ -120,7 +119,7 @@ func rehearsed(now time.Time, r *records.Rehearsal) string {
 	case r == nil:
 		return "-"
 	case r.Cause == "":
-		return fmt.Sprintf("%s ago, ok (%s)", ago(now, r.At), planner.Counted(*r))
+		return fmt.Sprintf("%s ago, ok (%s)", ago(now, r.At), r.Counted())
 	case r.Good.IsZero():
 		return fmt.Sprintf("%s ago, failed: %s", ago(now, r.At), r.Cause)
 	}

@@ -103,14 +103,14 @@ func (a *API) backup(id string) (records.Cluster, backup, bool) {
 }
 
 func backupObject(cl records.Cluster, s backup) norman.Object {
-	state, transitioning, text, completed := conditions.Active, "no", "", "True"
+	phase, transitioning, text, completed := conditions.Active, "no", "", "True"
 	switch {
 	case s.leaving:
-		state, transitioning = conditions.Removing, "yes"
+		phase, transitioning = conditions.Removing, "yes"
 	case s.underWay:
-		state, transitioning, completed = "activating", "yes", "Unknown"
+		phase, transitioning, completed = "activating", "yes", "Unknown"
 	case s.Failure != "":
-		state, transitioning, text, completed = conditions.Failed, "error", s.Failure, "False"
+		phase, transitioning, text, completed = conditions.Failed, "error", s.Failure, "False"
 	}
 	public := want.Public(cl.Spec)
 	var config any
@@ -121,7 +121,7 @@ func backupObject(cl records.Cluster, s backup) norman.Object {
 		ID: cl.ID + ":" + s.ID, Kept: s.underWay || s.leaving,
 		Fields: map[string]any{
 			"clusterId": cl.ID, "name": s.ID, "manual": !s.Scheduled, "filename": s.Name + ".zip", "backupConfig": config,
-			"created": s.At, "creatorId": norman.Reference(s.By), "state": state, "transitioning": transitioning, "transitioningMessage": text,
+			"created": s.At, "creatorId": norman.Reference(s.By), "state": phase, "transitioning": transitioning, "transitioningMessage": text,
 			"status": map[string]any{
 				"kubernetesVersion": s.Version, "conditions": []map[string]string{{"type": "Completed", "status": completed, "message": text}},
 			},

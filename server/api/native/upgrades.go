@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/clusters"
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/upgrades"
@@ -79,7 +79,7 @@ func (a *UpgradeAPI) SetWindow(c *route.Call, d store.Document[records.Cluster])
 }
 
 func (a *UpgradeAPI) window(cluster records.Cluster) (route.Answer, error) {
-	text, now, err := planner.Window(cluster, a.Now())
+	text, now, err := pass.Window(cluster, a.Now())
 	if err != nil {
 		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.InvalidState, "%v", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"net/url"
 	"sync"
 
-	"github.com/drover-project/drover/server/planner/render"
+	"github.com/drover-project/drover/server/decide/render"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/tunnel"

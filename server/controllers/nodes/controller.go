@@ -21,8 +21,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/observed"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 )
@@ -111,7 +111,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 // Want replaces the orders on the nodes of a cluster, one for a machine at most. An order that is
 // not wanted any more is cancelled, one that is the same as before goes on or stays done, and a
 // changed one begins anew once the one before has ended. Want does nothing while the worker does not run.
-func (c *Controller) Want(cluster records.ClusterKey, orders []planner.NodeOrder) {
+func (c *Controller) Want(cluster records.ClusterKey, orders []pass.NodeOrder) {
 	changed := c.replace(cluster, orders)
 	for _, machine := range changed {
 		c.orders.Add(keyOf(cluster, machine))
@@ -119,7 +119,7 @@ func (c *Controller) Want(cluster records.ClusterKey, orders []planner.NodeOrder
 }
 
 // replace is what Want does, and returns the machines whose order is another one or gone.
-func (c *Controller) replace(cluster records.ClusterKey, orders []planner.NodeOrder) (changed []records.MachineKey) {
+func (c *Controller) replace(cluster records.ClusterKey, orders []pass.NodeOrder) (changed []records.MachineKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.leading {

@@ -25,8 +25,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	kubetest "k8s.io/client-go/testing"
 
+	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/observed"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 )
@@ -127,7 +127,7 @@ func (b *bed) hook(annotations map[string]string) {
 	b.nodes.SecretChanged(pier)
 }
 
-func (b *bed) want(orders ...planner.NodeOrder) {
+func (b *bed) want(orders ...pass.NodeOrder) {
 	b.nodes.Want(harbour, orders)
 	synctest.Wait()
 }
@@ -216,13 +216,13 @@ func pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 }
 
 // order is one on pier-1.
-func order(id string, change func(*planner.NodeOrder)) planner.NodeOrder {
-	o := planner.NodeOrder{ID: id, Machine: pier, UID: "u1", Node: "pier-1"}
+func order(id string, change func(*pass.NodeOrder)) pass.NodeOrder {
+	o := pass.NodeOrder{ID: id, Machine: pier, UID: "u1", Node: "pier-1"}
 	change(&o)
 	return o
 }
 
-func cordon(o *planner.NodeOrder) { o.Cordon = true }
+func cordon(o *pass.NodeOrder) { o.Cordon = true }
 
 func TestChangesOfTheNodeItself(t *testing.T) {
 	taint := func(key, value string, effect corev1.TaintEffect) corev1.Taint {
@@ -231,7 +231,7 @@ func TestChangesOfTheNodeItself(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		before func(*corev1.Node)
-		order  func(*planner.NodeOrder)
+		order  func(*pass.NodeOrder)
 		after  func(*corev1.Node)
 		asked  []string
 	}{
@@ -239,13 +239,13 @@ func TestChangesOfTheNodeItself(t *testing.T) {
 		{"cordoned already", func(n *corev1.Node) { n.Spec.Unschedulable = true }, cordon, func(n *corev1.Node) { n.Spec.Unschedulable = true }, nil},
 		{
 			"uncordon", func(n *corev1.Node) { n.Spec.Unschedulable = true },
-			func(o *planner.NodeOrder) { o.Uncordon = true }, func(*corev1.Node) {},
+			func(o *pass.NodeOrder) { o.Uncordon = true }, func(*corev1.Node) {},
 			[]string{"patch nodes"},
 		},
-		{"uncordoned already", func(*corev1.Node) {}, func(o *planner.NodeOrder) { o.Uncordon = true }, func(*corev1.Node) {}, nil},
+		{"uncordoned already", func(*corev1.Node) {}, func(o *pass.NodeOrder) { o.Uncordon = true }, func(*corev1.Node) {}, nil},
 		{
 			"labels, and others left alone", func(n *corev1.Node) { n.Labels["zone"], n.Labels["old"], n.Labels["own"] = "a", "x", "y" },
-			func(o *planner.NodeOrder) {
+			func(o *pass.NodeOrder) {
 				o.Labels, o.Unlabel = map[string]string{"zone": "b", "rack": ""}, []string{"old", "never"}
 			},
 			func(n *corev1.Node) { n.Labels["zone"], n.Labels["rack"], n.Labels["own"] = "b", "", "y" },
@@ -253,7 +253,7 @@ func TestChangesOfTheNodeItself(t *testing.T) {
 		},
 		{
 			"labels that are so", func(n *corev1.Node) { n.Labels["zone"] = "a" },
-			func(o *planner.NodeOrder) {
+			func(o *pass.NodeOrder) {
 				o.Labels, o.Unlabel = map[string]string{"zone": "a"}, []string{"never", "zone"}
 			},
 			func(n *corev1.Node) { n.Labels["zone"] = "a" }, nil,
@@ -263,7 +263,7 @@ func TestChangesOfTheNodeItself(t *testing.T) {
 			func(n *corev1.Node) {
 				n.Spec.Taints = []corev1.Taint{taint("own", "1", "NoExecute"), taint("gpu", "a", "NoSchedule"), taint("gone", "", "NoSchedule")}
 			},
-			func(o *planner.NodeOrder) {
+			func(o *pass.NodeOrder) {
 				o.Taints = []records.Taint{{Key: "gpu", Value: "b", Effect: "NoSchedule"}, {Key: "gpu", Value: "b", Effect: "NoExecute"}}
 				o.Untaint = []records.Taint{{Key: "gone", Effect: "NoSchedule"}, {Key: "own", Effect: "NoSchedule"}, {Key: "gpu", Effect: "NoExecute"}}
 			},
@@ -274,7 +274,7 @@ func TestChangesOfTheNodeItself(t *testing.T) {
 		},
 		{
 			"the last taint", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint("gone", "", "NoSchedule")} },
-			func(o *planner.NodeOrder) {
+			func(o *pass.NodeOrder) {
 				o.Untaint = []records.Taint{{Key: "gone", Value: "whatever", Effect: "NoSchedule"}}
 			},
 			func(*corev1.Node) {},
@@ -282,14 +282,14 @@ func TestChangesOfTheNodeItself(t *testing.T) {
 		},
 		{
 			"taints that are so", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint("gpu", "a", "NoSchedule")} },
-			func(o *planner.NodeOrder) {
+			func(o *pass.NodeOrder) {
 				o.Taints = []records.Taint{{Key: "gpu", Value: "a", Effect: "NoSchedule"}}
 			},
 			func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint("gpu", "a", "NoSchedule")} }, nil,
 		},
 		{
 			"all in one", func(*corev1.Node) {},
-			func(o *planner.NodeOrder) {
+			func(o *pass.NodeOrder) {
 				o.Labels, o.Taints, o.Cordon = map[string]string{"zone": "a"}, []records.Taint{{Key: "k", Effect: "NoSchedule"}}, true
 			},
 			func(n *corev1.Node) {
@@ -348,18 +348,18 @@ func TestChangesMeetTheNodeThatWasLookedAt(t *testing.T) {
 }
 
 func TestForeignNodesAreNotTouched(t *testing.T) {
-	everything := func(o *planner.NodeOrder) {
+	everything := func(o *pass.NodeOrder) {
 		o.Labels, o.Cordon, o.Uncordon, o.Drain, o.RemoveMember, o.Delete = map[string]string{"a": "b"}, true, true, options(), true, true
 	}
 	for _, tc := range []struct {
 		name  string
 		nodes []runtime.Object
-		order func(*planner.NodeOrder)
+		order func(*pass.NodeOrder)
 		phase string
 		cause string
 	}{
 		{"another machine's", []runtime.Object{node("u2")}, everything, observed.PhaseLabelling, `not touched: it belongs to another machine now (label rke.cattle.io/machine is "u2", not "u1")`},
-		{"another machine's, to be deleted", []runtime.Object{node("u2")}, func(o *planner.NodeOrder) { o.Delete = true }, observed.PhaseDeleting, "another machine"},
+		{"another machine's, to be deleted", []runtime.Object{node("u2")}, func(o *pass.NodeOrder) { o.Delete = true }, observed.PhaseDeleting, "another machine"},
 		{
 			"nobody's", []runtime.Object{node("u1", func(n *corev1.Node) { delete(n.Labels, machineLabel) })}, everything, observed.PhaseLabelling,
 			"node pier-1 is not touched: it has no label rke.cattle.io/machine",
@@ -382,7 +382,7 @@ func TestForeignNodesAreNotTouched(t *testing.T) {
 func TestHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, node("u1"), pod("web-1"))
-		b.want(order("o1", func(o *planner.NodeOrder) {
+		b.want(order("o1", func(o *pass.NodeOrder) {
 			o.Cordon, o.Drain, o.Uncordon, o.Value = true, options(), true, `{"enabled":true}`
 			o.PreHooks, o.PostHooks = []string{"hook.example/a", "hook.example/b"}, []string{"hook.example/c"}
 		}))
@@ -411,7 +411,7 @@ func TestHooks(t *testing.T) {
 		b.stop()
 		b.start()
 		b.set(func() { b.secret["hook.example/c"] = `{"enabled":true}` })
-		b.want(order("o1", func(o *planner.NodeOrder) {
+		b.want(order("o1", func(o *pass.NodeOrder) {
 			o.Cordon, o.Drain, o.Uncordon, o.Value = true, options(), true, `{"enabled":true}`
 			o.PreHooks, o.PostHooks = []string{"hook.example/a", "hook.example/b"}, []string{"hook.example/c"}
 		}))
@@ -446,7 +446,7 @@ func TestOrdersThatAreNotWantedAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, node("u1"), pod("web-1"))
 		b.held["web-1"] = "web"
-		drain := order("o1", func(o *planner.NodeOrder) { o.Cordon, o.Drain = true, options() })
+		drain := order("o1", func(o *pass.NodeOrder) { o.Cordon, o.Drain = true, options() })
 		b.want(drain)
 		before := b.waits(time.Minute, observed.PhaseDraining)
 		b.want(drain) // an unchanged one goes on
@@ -467,7 +467,7 @@ func TestOrdersThatAreNotWantedAnyMore(t *testing.T) {
 		b.set(func() { b.held["web-1"] = "web" })
 		b.want(drain)
 		b.waits(time.Minute, observed.PhaseDraining)
-		b.want(order("o2", func(o *planner.NodeOrder) { o.Uncordon = true }))
+		b.want(order("o2", func(o *pass.NodeOrder) { o.Uncordon = true }))
 		b.done(0, "o2")
 		if b.node().Spec.Unschedulable {
 			t.Error("still cordoned")
@@ -475,13 +475,13 @@ func TestOrdersThatAreNotWantedAnyMore(t *testing.T) {
 		// What is done stays done as long as it is wanted, and is looked at again after.
 		asked = len(b.requests())
 		b.update(node("u1", func(n *corev1.Node) { n.Spec.Unschedulable = true }))
-		b.want(order("o2", func(o *planner.NodeOrder) { o.Uncordon = true }))
+		b.want(order("o2", func(o *pass.NodeOrder) { o.Uncordon = true }))
 		b.done(time.Hour, "o2")
 		if len(b.requests()) != asked {
 			t.Error("an order that is done was performed again")
 		}
 		b.want()
-		b.want(order("o2", func(o *planner.NodeOrder) { o.Uncordon = true }))
+		b.want(order("o2", func(o *pass.NodeOrder) { o.Uncordon = true }))
 		b.done(0, "o2")
 		if len(b.requests()) == asked {
 			t.Error("an order that is wanted again was not performed")
@@ -503,7 +503,7 @@ func TestOrdersOfOneMachineDoNotOverlap(t *testing.T) {
 		}
 		b.want(order("o1", cordon))
 		b.want() // dropped while its request is on the way
-		b.want(order("o2", func(o *planner.NodeOrder) { o.Uncordon = true }))
+		b.want(order("o2", func(o *pass.NodeOrder) { o.Uncordon = true }))
 		if work := b.work(time.Minute); work.Done || work.Order != "o2" || work.Phase != "" {
 			t.Errorf("did not wait for the order before: %+v", work)
 		}
@@ -518,12 +518,12 @@ func TestOrdersOfOneMachineDoNotOverlap(t *testing.T) {
 func TestNoMoreThanSomeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var nodes []runtime.Object
-		var orders []planner.NodeOrder
+		var orders []pass.NodeOrder
 		for i := range atOnce + 3 {
 			n := node("u1")
 			n.Name = fmt.Sprintf("pier-%d", i)
 			nodes = append(nodes, n)
-			orders = append(orders, planner.NodeOrder{ID: n.Name, Machine: records.MachineKey("fleet-default/" + n.Name), UID: "u1", Node: n.Name, Cordon: true})
+			orders = append(orders, pass.NodeOrder{ID: n.Name, Machine: records.MachineKey("fleet-default/" + n.Name), UID: "u1", Node: n.Name, Cordon: true})
 		}
 		b := newBed(t, nodes...)
 		release := make(chan struct{})
@@ -559,7 +559,7 @@ func TestOrdersEndWithLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, node("u1"), pod("web-1"))
 		b.held["web-1"] = "web"
-		drain := order("o1", func(o *planner.NodeOrder) { o.Drain = options() })
+		drain := order("o1", func(o *pass.NodeOrder) { o.Drain = options() })
 		b.want(drain)
 		b.waits(0, observed.PhaseDraining)
 		b.stop()

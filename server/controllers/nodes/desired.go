@@ -7,12 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/records"
 )
 
 // labelChanges are the labels to be set, and those to be taken off as nil.
-func labelChanges(now map[string]string, o planner.NodeOrder) map[string]any {
+func labelChanges(now map[string]string, o pass.NodeOrder) map[string]any {
 	changes := map[string]any{}
 	for _, key := range o.Unlabel {
 		if _, has := now[key]; has {
@@ -30,7 +30,7 @@ func labelChanges(now map[string]string, o planner.NodeOrder) map[string]any {
 }
 
 // wantedTaints are the node's taints as they are to be, and whether they differ from now.
-func wantedTaints(now []corev1.Taint, o planner.NodeOrder) (next []corev1.Taint, changed bool) {
+func wantedTaints(now []corev1.Taint, o pass.NodeOrder) (next []corev1.Taint, changed bool) {
 	next = slices.Clone(now)
 	index := func(key, effect string) int {
 		return slices.IndexFunc(next, func(t corev1.Taint) bool { return t.Key == key && string(t.Effect) == effect })

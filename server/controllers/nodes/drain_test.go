@@ -16,8 +16,8 @@ import (
 	kubetest "k8s.io/client-go/testing"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/observed"
-	"github.com/drover-project/drover/server/planner"
 )
 
 // options are those of a drain that asks for nothing special.
@@ -29,8 +29,8 @@ func options(change ...func(*clusterspec.DrainOptions)) *clusterspec.DrainOption
 	return o
 }
 
-func drainBy(o *clusterspec.DrainOptions) planner.NodeOrder {
-	return order("o1", func(order *planner.NodeOrder) { order.Drain = o })
+func drainBy(o *clusterspec.DrainOptions) pass.NodeOrder {
+	return order("o1", func(order *pass.NodeOrder) { order.Drain = o })
 }
 
 func bare(p *corev1.Pod) { p.OwnerReferences = nil }

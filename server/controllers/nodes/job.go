@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-project/drover/plans/backoff"
+	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/observed"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 )
@@ -42,7 +42,7 @@ const machineLabel = "rke.cattle.io/machine"
 type job struct {
 	controller *Controller
 	cluster    records.ClusterKey
-	order      planner.NodeOrder
+	order      pass.NodeOrder
 	cancel     context.CancelFunc
 	work       observed.NodeWork
 	left       []step // those that are not done yet
@@ -51,7 +51,7 @@ type job struct {
 	done       bool
 }
 
-func newJob(c *Controller, cluster records.ClusterKey, order planner.NodeOrder) *job {
+func newJob(c *Controller, cluster records.ClusterKey, order pass.NodeOrder) *job {
 	j := &job{
 		controller: c, cluster: cluster, order: order, cancel: func() {}, pause: backoff.Backoff{Min: shortestPause, Max: longestPause, Floor: 0.5},
 		work: observed.NodeWork{Order: order.ID, Since: c.Now(), Cause: "it waits for its turn"},

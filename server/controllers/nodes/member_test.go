@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kubetest "k8s.io/client-go/testing"
 
+	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/observed"
-	"github.com/drover-project/drover/server/planner"
 )
 
-func removeMember(o *planner.NodeOrder) { o.RemoveMember = true }
+func removeMember(o *pass.NodeOrder) { o.RemoveMember = true }
 
 func annotated(pairs ...string) func(*corev1.Node) {
 	return func(n *corev1.Node) {
@@ -33,7 +33,7 @@ func TestRemovalOfAnEtcdMember(t *testing.T) {
 				prefix := "etcd." + distribution + ".cattle.io/"
 				b := newBed(t, node("u1", etcd, annotated(prefix+"node-name", "pier-1-aa")))
 				b.runtime = distribution
-				b.want(order("o1", func(o *planner.NodeOrder) { o.RemoveMember, o.Delete = true, true }))
+				b.want(order("o1", func(o *pass.NodeOrder) { o.RemoveMember, o.Delete = true, true }))
 				b.waits(time.Minute, observed.PhaseMember, "waiting for "+distribution+" to take the member of node pier-1 out of etcd")
 				if got := b.node().Annotations[prefix+"remove"]; got != "true" {
 					t.Fatalf("the removal was not asked for: %v", b.node().Annotations)
@@ -100,7 +100,7 @@ func TestDeletionOfANode(t *testing.T) {
 			n.DeletionTimestamp = &now
 		})
 		b.update(held)
-		b.want(order("o1", func(o *planner.NodeOrder) { o.Delete = true }))
+		b.want(order("o1", func(o *pass.NodeOrder) { o.Delete = true }))
 		b.waits(time.Minute, observed.PhaseDeleting, "cloud.example/instance")
 		if b.requests() != nil {
 			t.Errorf("asked again: %v", b.requests())
@@ -110,7 +110,7 @@ func TestDeletionOfANode(t *testing.T) {
 		}
 		b.done(longestPause, "o1")
 		// Once a node is gone there is nothing left of an order that ends with that.
-		b.want(order("o2", func(o *planner.NodeOrder) {
+		b.want(order("o2", func(o *pass.NodeOrder) {
 			o.Cordon, o.Drain, o.PreHooks, o.RemoveMember, o.Delete = true, options(), []string{"h"}, true, true
 		}))
 		b.done(0, "o2")

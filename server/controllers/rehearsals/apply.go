@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec/args"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -129,10 +129,10 @@ func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (ope
 	o, writes, gone, err := turns.Begin(a.State, turns.Request{
 		Subject: subject, Kind: operations.KindRehearse, Title: fmt.Sprintf("rehearse snapshot %s of cluster %s on machine %s", name, c.cluster.Name, c.machine.Name),
 		By: ask.By, Turn: ask.Turn, Once: true,
-		Tasks: []operations.Task{{ID: planner.TaskRehearse, Host: c.machine.NodeName}, {ID: planner.TaskCleanUp, Host: c.machine.NodeName}},
+		Tasks: []operations.Task{{ID: steps.TaskRehearse, Host: c.machine.NodeName}, {ID: steps.TaskCleanUp, Host: c.machine.NodeName}},
 		Params: struct {
-			Rehearsal planner.Rehearsal `json:"rehearsal"`
-		}{planner.Rehearsal{Cluster: key, Snapshot: c.record, Machine: c.machine.Name, Link: link}},
+			Rehearsal steps.Rehearsal `json:"rehearsal"`
+		}{steps.Rehearsal{Cluster: key, Snapshot: c.record, Machine: c.machine.Name, Link: link}},
 	}, a.Now)
 	if err != nil {
 		return o, fmt.Errorf("rehearse a snapshot of cluster %s on fleet %s: %w", c.cluster.Name, c.fleet.Value.Name, err)

@@ -23,7 +23,7 @@ import (
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -139,8 +139,8 @@ func TestARehearsalFromS3(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	is, err := planner.ReadRehearsal(o)
-	if diff := cmp.Diff(planner.Rehearsal{Cluster: key, Snapshot: "fleet-default/harbour/s3/off", Machine: "s2"}, is); diff != "" || err != nil {
+	is, err := steps.ReadRehearsal(o)
+	if diff := cmp.Diff(steps.Rehearsal{Cluster: key, Snapshot: "fleet-default/harbour/s3/off", Machine: "s2"}, is); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	if o.Subject != "drover-fleets/spare" || o.Kind != operations.KindRehearse || !o.Once || len(o.Tasks) != 2 || o.By != "user-a" || o.State != operations.Running {
@@ -182,7 +182,7 @@ func TestARehearsalOfACopy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		is, err := planner.ReadRehearsal(o)
+		is, err := steps.ReadRehearsal(o)
 		if err != nil || is.Snapshot != record {
 			t.Errorf("%s is %+v, %v", file, is, err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/installers/errand"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 )
@@ -61,24 +61,24 @@ func (a *Asker) throughServer(ctx context.Context, c chosen) (*errand.Source, er
 }
 
 // opened is the rehearsal whose link the secret opens now. The time that this takes depends on the hash of the secret alone.
-func (a *Asker) opened(secret string) (operations.Operation, planner.Rehearsal, bool) {
+func (a *Asker) opened(secret string) (operations.Operation, steps.Rehearsal, bool) {
 	hash := random.Hash(secret)
 	for _, fleet := range a.State.Fleets.List() {
 		for _, o := range a.State.OperationsOf(records.ClusterKey(fleet.Key)) {
 			if !opens(o, a.Now()) {
 				continue
 			}
-			if asked, err := planner.ReadRehearsal(o); err == nil && asked.Link == hash {
+			if asked, err := steps.ReadRehearsal(o); err == nil && asked.Link == hash {
 				return o, asked, true
 			}
 		}
 	}
-	return operations.Operation{}, planner.Rehearsal{}, false
+	return operations.Operation{}, steps.Rehearsal{}, false
 }
 
 // opens says whether the link of an operation opens at a time: while a host is at the rehearsal, and not for too long.
 func opens(o operations.Operation, now time.Time) bool {
-	work, _ := o.Task(planner.TaskRehearse)
+	work, _ := o.Task(steps.TaskRehearse)
 	return o.Kind == operations.KindRehearse && o.State == operations.Running && !work.State.Ended() && now.Before(o.Started.Add(LinkLimit))
 }
 
@@ -90,7 +90,7 @@ func (a *Asker) Routes(mux *http.ServeMux) { mux.HandleFunc("GET "+LinkPath, a.s
 func (a *Asker) send(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	secret, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	o, asked, open := operations.Operation{}, planner.Rehearsal{}, false
+	o, asked, open := operations.Operation{}, steps.Rehearsal{}, false
 	if bearer {
 		o, asked, open = a.opened(secret)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -98,7 +98,7 @@ func TestWhatALinkDoesNotOpen(t *testing.T) {
 		"no secret":      {secret: "-", status: 403, want: "the link opens nothing"},
 		"another secret": {secret: "sesame", status: 403, want: "the link opens nothing"},
 		"it was counted": {change: ended(func(o operations.Operation) operations.Operation {
-			return o.WithTask(operations.Task{ID: planner.TaskRehearse, State: operations.TaskSucceeded}, noon)
+			return o.WithTask(operations.Task{ID: steps.TaskRehearse, State: operations.TaskSucceeded}, noon)
 		}), status: 403, want: "the link opens nothing"},
 		"it is stopped": {change: ended(func(o operations.Operation) operations.Operation { o.State = operations.Stopping; return o }), status: 403, want: "the link opens nothing"},
 		"an hour has gone": {

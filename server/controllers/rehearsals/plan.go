@@ -13,7 +13,7 @@ import (
 
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
@@ -165,7 +165,7 @@ func (a *Asker) underFleets() map[records.ClusterKey][]operations.Operation {
 			if o.Kind != operations.KindRehearse {
 				continue
 			}
-			if asked, err := planner.ReadRehearsal(o); err == nil && asked.Snapshot != "" {
+			if asked, err := steps.ReadRehearsal(o); err == nil && asked.Snapshot != "" {
 				all[asked.Cluster] = append(all[asked.Cluster], o)
 			}
 		}
@@ -182,9 +182,9 @@ func of(c records.Cluster, all map[records.ClusterKey][]operations.Operation) []
 
 // end is how a rehearsal that has ended did so.
 func end(o operations.Operation) records.RehearsalEnd {
-	asked, _ := planner.ReadRehearsal(o) // which underFleets has read
+	asked, _ := steps.ReadRehearsal(o) // which underFleets has read
 	is := records.RehearsalEnd{Operation: o.ID, State: string(o.State), At: o.Ended, Snapshot: path.Base(asked.Snapshot), Machine: asked.Machine}
-	if work, _ := o.Task(planner.TaskRehearse); work.State == operations.TaskSucceeded {
+	if work, _ := o.Task(steps.TaskRehearse); work.State == operations.TaskSucceeded {
 		is.Counted = work.Message
 	}
 	if o.State != operations.Succeeded {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -60,7 +60,7 @@ func (b *bench) looks() (under []operations.Operation, kept records.Rehearsals) 
 func (b *bench) ends(o operations.Operation, at time.Time, counted, cause string) {
 	b.Helper()
 	b.must(b.Operations.Modify(b.Context(), o.Key(), func(o operations.Operation) (operations.Operation, error) {
-		work := operations.Task{ID: planner.TaskRehearse, State: operations.TaskSucceeded, Message: counted}
+		work := operations.Task{ID: steps.TaskRehearse, State: operations.TaskSucceeded, Message: counted}
 		to := operations.Succeeded
 		if cause != "" {
 			work.State, work.Message, to = operations.TaskFailed, cause, operations.Failed
@@ -78,7 +78,7 @@ func TestAScheduledRehearsal(t *testing.T) {
 		t.Fatalf("%d begin, and %+v is kept", len(under), kept)
 	}
 	first := under[0]
-	if is, err := planner.ReadRehearsal(first); err != nil || is.Snapshot != "fleet-default/harbour/s3/off" || is.Machine != "s2" {
+	if is, err := steps.ReadRehearsal(first); err != nil || is.Snapshot != "fleet-default/harbour/s3/off" || is.Machine != "s2" {
 		t.Errorf("it is %+v, %v", is, err)
 	}
 	b.clock(noon.Add(99 * time.Hour))

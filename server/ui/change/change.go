@@ -23,7 +23,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/ui"
 	"github.com/drover-project/drover/server/ui/once"
 	"github.com/drover-project/drover/server/views"
@@ -308,7 +308,7 @@ func seenOf(results []clusters.Result) string {
 		if r.Preview == nil {
 			continue
 		}
-		p := planner.Preview{Machines: append([]planner.MachinePreview{}, r.Preview.Machines...)}
+		p := decide.Preview{Machines: append([]decide.MachinePreview{}, r.Preview.Machines...)}
 		for i := range p.Machines {
 			p.Machines[i].Now, p.Machines[i].Again = false, false
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/decide/plandiff"
 	"github.com/drover-project/drover/server/hosts/presence"
-	"github.com/drover-project/drover/server/planner/plandiff"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/ui"

@@ -1,0 +1,176 @@
+// Operations on clusters that run, such as snapshots, restores and rotations: package ops decides their next step, here
+// it is told of the machines, and what it gives becomes plans.
+
+package rollout
+
+import (
+	"fmt"
+
+	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/decide/desired"
+	"github.com/drover-project/drover/server/decide/pass"
+	"github.com/drover-project/drover/server/decide/render"
+	"github.com/drover-project/drover/server/decide/verdict"
+	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/server/offsite"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/operations/steps"
+	"github.com/drover-project/drover/server/records"
+)
+
+// operate takes the next step of the operation, and says of all else that waits for its end.
+func operate(p *pass.Pass) {
+	for _, m := range p.Staying {
+		mine := m.Report.Errand != "" || m.HasPlan() && (p.Restoring() || p.Operation.Kind == operations.KindRotateToken && m.IsServer())
+		switch {
+		case m.Change == pass.Unchanged && m.Failure != nil && !mine:
+			m.Retry = pass.NextRetry(m.Machine)
+		case !mine && (m.Change == pass.First || m.Change == pass.Quiet || m.Change == pass.Restart):
+			Wait(p, m, verdict.WaitOperation, "operation "+p.Operation.ID+" to end", "drover operations wait "+p.Operation.ID, "a change of %s waits for operation %s (%s)", pass.DescribeHost(m.Machine), p.Operation.ID, p.Operation.Kind)
+		}
+	}
+	out := steps.Decide(opsInput(p))
+	p.Note(out.Operation)
+	if asked, err := steps.ReadRequest(*p.Operation); err == nil && out.Respec {
+		p.NewSpec = asked.Spec
+	}
+	for _, e := range out.Errands {
+		if m := p.Named(e.Machine); m != nil {
+			entrust(p, m, e)
+		}
+	}
+	for _, saved := range out.Saved {
+		if m := p.Named(saved.Machine); m != nil {
+			p.Saved = append(p.Saved, snapshotOf(p, m, saved.File, p.Cluster.Spec))
+		}
+	}
+	if out.Token != "" && p.Secrets != nil {
+		if next, known := p.Secrets.InForce(out.Token); known {
+			p.NextSecrets = &next
+		}
+	}
+	switch {
+	case !p.Restoring():
+	case out.Restored:
+		p.Verdict.Restoring = ""
+	case out.Begun || p.Lost():
+		p.Verdict.Restoring = p.Operation.ID
+	}
+	p.Again = out.Again
+}
+
+// opsInput tells of the cluster and its machines.
+func opsInput(p *pass.Pass) steps.Input {
+	in := steps.Input{Now: p.Now, Operation: *p.Operation, Install: func(machine string) []plans.OneTimeInstruction { return bareInstall(p, machine) }, Fetch: func(object string, size int64) (errand.Source, error) { return source(p, object, size) }, Spec: true, Answers: p.API.Reachable}
+	if p.Secrets != nil {
+		in.Secrets = *p.Secrets
+	}
+	if asked, err := steps.ReadRequest(*p.Operation); err == nil && asked.Spec != nil {
+		in.Spec = clusterspec.Equal(p.Cluster.Spec, *asked.Spec)
+	}
+	for _, t := range p.Tiers() {
+		in.Concurrency = t.Limit // the workers' in the end
+		for _, m := range t.Members {
+			in.Machines = append(in.Machines, opsMachine(p, m))
+		}
+	}
+	return in
+}
+
+func opsMachine(p *pass.Pass, m *pass.Member) steps.Machine {
+	one := steps.Machine{
+		Name: m.Name, Title: pass.DescribeHost(m.Machine), NodeName: m.NodeName, UID: m.UID, Roles: m.Roles,
+		Plan: m.HasPlan(), Connected: m.Agent.Connected, Member: m.Next.Member, Errand: m.Report.Errand, Applied: m.Report.InSync, Failed: m.Report.Failed,
+		Current: m.HasPlan() && m.Change == pass.Unchanged, Wanted: m.HasPlan() && m.Change == pass.Unchanged && m.Report.Errand == "", Works: p.Works(m), Cause: m.Cause, NextStep: m.NextStep,
+		Host: errand.Host{Distribution: p.Distribution, DataDir: render.DataDir(p.Cluster), Server: m.IsServer()},
+	}
+	if !one.Connected {
+		one.Absent = pass.Presence(m.Agent)
+	}
+	if m.Failure != nil {
+		one.Fault = m.Cause
+	}
+	if p.Works(m) && m.Roles.Etcd && !p.QuorumWithout(m) {
+		missing := p.MissingMembers(m)
+		one.Held = fmt.Sprintf("etcd would lose its quorum, as %s %s not healthy", pass.NamesOf(missing), pass.AreOrIs(missing))
+	}
+	if one.Errand != "" && one.Applied {
+		if o, err := plans.ReadOutcome(m.Data()); err == nil {
+			one.Output = o.AppliedOutput[one.Errand]
+		}
+	}
+	return one
+}
+
+// bareInstall puts the wanted version on a host, and starts nothing.
+func bareInstall(p *pass.Pass, machine string) []plans.OneTimeInstruction {
+	m := p.Named(machine)
+	if m == nil {
+		return nil
+	}
+	return render.Bare(desired.Input(p.Snapshot, m.Machine))
+}
+
+// source is where a host fetches an object of the cluster's bucket from. Its link is in the plan that is delivered, and
+// ends by itself; the keys stay here.
+func source(p *pass.Pass, object string, size int64) (errand.Source, error) {
+	place, on, err := offsite.Of(p.Cluster, func(key string) (objects.Object, bool) { o, ok := p.Objects[key]; return o, ok })
+	if err != nil {
+		return errand.Source{}, err
+	}
+	if !on {
+		return errand.Source{}, fmt.Errorf("cluster %s has no bucket any more", p.Cluster.Name)
+	}
+	link, err := place.Link(object, p.Now)
+	return errand.Source{Link: link, CA: place.EndpointCA, Unverified: place.SkipSSLVerify, Size: size}, err
+}
+
+// entrust has a machine get an errand.
+func entrust(p *pass.Pass, m *pass.Member, e steps.Errand) {
+	given, _ := pass.Delivered(m.Data())
+	delivered := given
+	server := desired.ServerOf(p, m)
+	moved := e.Base == steps.Joined && server != "" && server != m.Next.JoinedTo
+	if moved || e.Base == steps.Wanted || e.Base == steps.Whole {
+		if moved || e.Anew || e.Base == steps.Whole {
+			m.Server = server
+		}
+		wanted, err := desired.Render(p, m)
+		if err != nil {
+			return // the machine says so already
+		}
+		given = desired.Removing(delivered, wanted, false)
+	}
+	switch e.Base {
+	case steps.Delivered, steps.Joined:
+		given.Instructions = append(errand.Without(given.Instructions), e.Instructions...)
+	case steps.Files, steps.Wanted:
+		given.Instructions, given.Probes, given.PeriodicInstructions = e.Instructions, nil, nil
+	}
+	bytes, err := given.Marshal()
+	if err != nil {
+		return
+	}
+	joinedTo := m.Next.JoinedTo
+	m.Wanted = bytes
+	Deliver(p, m)
+	if e.Base == steps.Delivered || e.Base == steps.Files || e.Base == steps.Joined && !moved {
+		m.Next.JoinedTo = joinedTo
+	}
+	if e.Anew {
+		m.Next.Member = false
+		if e.Base == steps.Files {
+			m.Next.Restarts++ // so that it starts with whatever plan comes after
+		}
+	}
+}
+
+// snapshotOf is the record of a snapshot that was taken on a machine, when the cluster was to be what spec says.
+func snapshotOf(p *pass.Pass, m *pass.Member, f errand.File, spec clusterspec.Spec) records.Snapshot {
+	return records.Snapshot{
+		Cluster: p.ClusterKey(), Machine: m.Name, Node: m.NodeName, File: f.File, Size: f.Size, SHA256: f.SHA256, Created: p.Now, By: p.Operation.ID,
+		TokenHash: p.Secrets.TokenHash(), Spec: spec,
+	}
+}

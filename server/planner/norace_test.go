@@ -1,6 +1,0 @@
-//go:build !race
-
-package planner
-
-// orders is how many orders of events the walks look at: see race_test.go.
-func orders(n uint64) uint64 { return n }
