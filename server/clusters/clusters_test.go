@@ -508,17 +508,17 @@ func TestOwnStatusesDoNotWakeTheController(t *testing.T) {
 	b.register()
 	queue := reconciletest.Record(t, b.control.watches())
 	woken := func() bool { return len(queue.Take()) > 0 }
-	pass := func() {
+	once := func() {
 		t.Helper()
 		if _, err := b.control.pass(t.Context(), "fleet-default/harbour"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	pass()
+	once()
 	if !woken() {
 		t.Error("a delivered plan, whose agent is shown next, did not wake it")
 	}
-	pass()
+	once()
 	if m, _ := b.state.Machines.Get(machineKey); !strings.Contains(m.Value.Status.Cause, "has not taken plan") {
 		t.Fatalf("the second pass wrote %+v", m.Value.Status)
 	}

@@ -141,11 +141,11 @@ func (p planning) plan() (to []on, err error) {
 	if len(p.Machines) > MaxMachines {
 		return nil, fmt.Errorf("the cluster has %d machines, and an operation of this kind takes %d at most", len(p.Machines), MaxMachines)
 	}
-	plans := map[operations.Kind]func() ([]on, error){
+	orders := map[operations.Kind]func() ([]on, error){
 		operations.KindSnapshot: p.snapshot, operations.KindRestore: p.restore, operations.KindRotateCertificates: p.rotateCertificates,
 		operations.KindRotateKeys: p.rotateKeys, operations.KindRotateToken: p.rotateToken, operations.KindRotateCA: p.rotateCA,
 	}
-	plan, known := plans[p.Operation.Kind]
+	plan, known := orders[p.Operation.Kind]
 	if !known {
 		return nil, fmt.Errorf("%q is not done in steps", p.Operation.Kind)
 	}
