@@ -15,8 +15,8 @@ import (
 	"github.com/drover-project/drover/installers/errand"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/decide/verdict"
+	"github.com/drover-project/drover/server/operations"
 )
 
 // TestArchitectureIsCurrent holds every path and every name of docs/architecture.md to the
