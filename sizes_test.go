@@ -29,7 +29,7 @@ var ratchet = map[string]int{
 	"depth":    10,
 	"imports":  208,
 	"fields":   82,
-	"methods":  563,
+	"methods":  447,
 	"function": 250,
 	"file":     721,
 	"crumbs":   7,

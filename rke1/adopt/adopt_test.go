@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/rke1/adopt"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/dial"
-	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/pki/pkitest"
 	"github.com/drover-project/drover/rke1/state"
@@ -56,7 +56,7 @@ nodes:
 		t.Fatal(err)
 	}
 	c := config.WithDefaults(file.Cluster, config.Versions{Default: v.Default(), Images: v.Images})
-	s, _, err := engine.Init(engine.Work{Config: &c}, pkitest.Source(time.Now().Add(-time.Hour), skip))
+	s, _, err := run.Init(run.Work{Config: &c}, pkitest.Source(time.Now().Add(-time.Hour), skip))
 	if err != nil {
 		t.Fatal(err)
 	}

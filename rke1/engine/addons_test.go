@@ -16,6 +16,8 @@ import (
 
 	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/engine/addon"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/state"
 )
@@ -51,15 +53,15 @@ func TestAwaitAddons(t *testing.T) {
 				}
 				return true, d, nil
 			})
-			r := newRun(Options{
+			r := run.New(run.Options{
 				Pause: time.Nanosecond, Stop: func() error { return c.stop },
 				Now: func() time.Time {
 					defer func() { now = now.Add(10 * time.Second) }()
 					return now
 				},
-			}, Work{Config: &config.Cluster{AddonJobTimeout: 30}})
-			r.api, r.down = kube.With(client, nil, nil), c.down
-			got, err := r.awaitAddons(t.Context(), own)
+			}, run.Work{Config: &config.Cluster{AddonJobTimeout: 30}})
+			r.API, r.Down = kube.With(client, nil, nil), c.down
+			got, err := addon.AwaitAddons(t.Context(), r, own)
 			if !errors.Is(err, c.fails) || strings.Join(got, "\n") != c.want {
 				t.Errorf("%q, %v", got, err)
 			}
@@ -70,9 +72,9 @@ func TestAwaitAddons(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r := newRun(Options{Now: func() time.Time { return noon }}, Work{Config: &config.Cluster{AddonJobTimeout: 30}})
-	r.api = kube.With(fake.NewClientset(), nil, nil)
-	if _, err := r.awaitAddons(ctx, own); !errors.Is(err, context.Canceled) {
+	r := run.New(run.Options{Now: func() time.Time { return noon }}, run.Work{Config: &config.Cluster{AddonJobTimeout: 30}})
+	r.API = kube.With(fake.NewClientset(), nil, nil)
+	if _, err := addon.AwaitAddons(ctx, r, own); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -94,10 +96,10 @@ func TestPodsThatAreReplaced(t *testing.T) {
 			kept = append(kept, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: a.Name, Namespace: kube.System}, Data: map[string]string{a.Name: text}})
 		}
 	}
-	r := newRun(y.o, y.work)
-	r.before.Current.Config, r.api = y.work.Config, kube.With(fake.NewClientset(kept...), nil, nil)
-	c := &Changes{}
-	if err := r.addonChanges(t.Context(), c); err != nil {
+	r := run.New(y.o, y.work)
+	r.Before.Current.Config, r.API = y.work.Config, kube.With(fake.NewClientset(kept...), nil, nil)
+	c := &run.Changes{}
+	if err := addon.Preview(t.Context(), r, c); err != nil {
 		t.Fatal(err)
 	}
 	lines := c.Lines()
@@ -118,8 +120,8 @@ func TestAnotherNetwork(t *testing.T) {
 		"a new cluster": {nil, false}, "the same": {with("flannel"), false}, "none before": {with("none"), false}, "another": {with("canal"), true},
 	} {
 		y := &yard{T: t}
-		r := &run{Options: Options{Report: y}, work: Work{Config: with("flannel")}, before: state.State{Current: state.Part{Config: c.was}}}
-		r.otherNetwork()
+		r := &run.Run{Options: run.Options{Report: y}, Work: run.Work{Config: with("flannel")}, Before: state.State{Current: state.Part{Config: c.was}}}
+		addon.OtherNetwork(r)
 		if warned := len(y.lines) == 1 && strings.Contains(y.lines[0], "network.plugin was canal and is flannel"); warned != c.warns {
 			t.Errorf("%s: %q", name, y.lines)
 		}

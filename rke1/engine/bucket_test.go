@@ -16,6 +16,9 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/engine/restore"
+	"github.com/drover-project/drover/rke1/engine/run"
+	"github.com/drover-project/drover/rke1/engine/snapshot"
 	"github.com/drover-project/drover/rke1/snapshots"
 	"github.com/drover-project/drover/rke1/snapshots/inbucket"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
@@ -124,23 +127,23 @@ func shells(t *testing.T, e *dockerstandin.Engine) {
 }
 
 // members are hosts of etcd that answered.
-func members(t *testing.T) (*yard, *run, []*host) {
+func members(t *testing.T) (*yard, *run.Run, []*run.Host) {
 	t.Helper()
 	y := newYard(t, twoMembers)
 	y.o.Buckets.TempDir = t.TempDir()
-	r, err := restoreRun(y.o, y.work, RestoreWish{Name: "one"})
+	r, err := restoreRun(y.o, y.work, snapshot.RestoreWish{Name: "one"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(r.close)
-	if err := r.reachForRestore(t.Context(), RestoreWish{}); err != nil {
+	t.Cleanup(r.Close)
+	if err := restore.Reach(t.Context(), r, snapshot.RestoreWish{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range y.hosts {
-		e.AddImage(r.work.Config.SystemImages.Alpine, dockerstandin.Image{})
+		e.AddImage(r.Work.Config.SystemImages.Alpine, dockerstandin.Image{})
 		shells(t, e)
 	}
-	return y, r, r.with(config.RoleEtcd)
+	return y, r, r.With(config.RoleEtcd)
 }
 
 func (y *yard) archives(address string) map[string]string {
@@ -172,11 +175,11 @@ func harbour(t *testing.T) (*s3server.Server, *config.S3Backup) {
 		AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey}
 }
 
-func snapshotsOn(t *testing.T, r *run, hosts []*host, name string) []snapshots.Snapshot {
+func snapshotsOn(t *testing.T, r *run.Run, hosts []*run.Host, name string) []snapshots.Snapshot {
 	t.Helper()
 	var all []snapshots.Snapshot
 	for _, h := range hosts {
-		s, _, err := r.inspect(t.Context(), h, name)
+		s, _, err := snapshot.Inspect(t.Context(), r, h, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +200,7 @@ func TestBucketAndBack(t *testing.T) {
 	if len(all) != 1 || all[0].Broken || !all[0].State {
 		t.Fatalf("on the hosts is %+v", all)
 	}
-	if err := r.putIntoBucket(t.Context(), SnapshotWish{Name: "one", S3: s3}, all); err != nil {
+	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotWish{Name: "one", S3: s3}, all); err != nil {
 		t.Fatal(err)
 	}
 	if stored, err := os.ReadFile(server.File("harbour", "yard/one.zip")); err != nil || string(stored) != one {
@@ -231,7 +234,7 @@ func TestBucketAndBack(t *testing.T) {
 					y.hosts[address].SetFile(snapshots.Dir+"/one.zip", &dockerstandin.File{Contents: contents, Mode: 0o600})
 				}
 			}
-			sum, err := r.download(t.Context(), hosts, RestoreWish{Name: "one", S3: s3})
+			sum, err := snapshot.Download(t.Context(), r, hosts, snapshot.RestoreWish{Name: "one", S3: s3})
 			if err != nil || sum != all[0].Sum {
 				t.Fatalf("%s, %v", sum, err)
 			}
@@ -267,7 +270,7 @@ func TestBucketFaults(t *testing.T) {
 	good, word := archive(t, "one", "word"), archive(t, "two", "word")
 	y.hosts["10.0.0.1"].SetFile(snapshots.Dir+"/one.zip", &dockerstandin.File{Contents: good, Mode: 0o600})
 	all := snapshotsOn(t, r, hosts, "one")
-	if err := r.putIntoBucket(t.Context(), SnapshotWish{Name: "one", S3: s3}, all); err != nil {
+	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotWish{Name: "one", S3: s3}, all); err != nil {
 		t.Fatal(err)
 	}
 	for key, text := range map[string]string{"half.zip": good[:len(good)/2], "renamed.zip": word, "text.zip": "text"} {
@@ -278,7 +281,7 @@ func TestBucketFaults(t *testing.T) {
 	for name, want := range map[string]string{
 		"half": "cannot be opened", "renamed": "has to get its name back", "text": "cannot be opened", "none": "has no snapshot none; there are half, one, renamed, text",
 	} {
-		if _, err := r.download(t.Context(), hosts, RestoreWish{Name: name, S3: s3}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := snapshot.Download(t.Context(), r, hosts, snapshot.RestoreWish{Name: name, S3: s3}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
@@ -288,11 +291,11 @@ func TestBucketFaults(t *testing.T) {
 
 	// The host's archive is not what it was when it was looked at.
 	y.hosts["10.0.0.1"].SetFile(snapshots.Dir+"/one.zip", &dockerstandin.File{Contents: archive(t, "one", "changed"), Mode: 0o600})
-	if err := r.putIntoBucket(t.Context(), SnapshotWish{Name: "one", S3: s3}, all); err == nil || !strings.Contains(err.Error(), "other data than it has there") {
+	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotWish{Name: "one", S3: s3}, all); err == nil || !strings.Contains(err.Error(), "other data than it has there") {
 		t.Errorf("a changed archive: %v", err)
 	}
 	s3.SecretKey = "hunter3"
-	err := r.putIntoBucket(t.Context(), SnapshotWish{Name: "one", S3: s3}, snapshotsOn(t, r, hosts, "one"))
+	err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotWish{Name: "one", S3: s3}, snapshotsOn(t, r, hosts, "one"))
 	if err == nil || !strings.Contains(err.Error(), "snapshot one is on 1 hosts, but not in the bucket: bucket harbour/yard at "+s3.Endpoint) || strings.Contains(err.Error(), s3.SecretKey) {
 		t.Errorf("a wrong key: %v", err)
 	}
@@ -305,12 +308,12 @@ func TestBucketFaults(t *testing.T) {
 func TestBucketRetention(t *testing.T) {
 	server, s3 := harbour(t)
 	y, r, hosts := members(t)
-	r.work.Config = withBucket(r.work.Config, s3)
-	r.work.Config.Services.Etcd.BackupConfig.Retention = 2
+	r.Work.Config = snapshot.WithBucket(r.Work.Config, s3)
+	r.Work.Config.Services.Etcd.BackupConfig.Retention = 2
 	var kept []string
 	for i, name := range []string{"mine", "c-a-rs-1", "c-b-rs-1", "c-a-rs-2", "c-a-rs-3"} {
 		y.hosts["10.0.0.1"].SetFile(snapshots.Dir+"/"+name+".zip", &dockerstandin.File{Contents: archive(t, name, name), Mode: 0o600})
-		if err := r.putIntoBucket(t.Context(), SnapshotWish{Name: name, S3: s3}, snapshotsOn(t, r, hosts, name)); err != nil {
+		if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotWish{Name: name, S3: s3}, snapshotsOn(t, r, hosts, name)); err != nil {
 			t.Fatal(err)
 		}
 		at := noon.Add(time.Duration(i) * time.Hour)

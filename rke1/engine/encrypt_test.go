@@ -9,6 +9,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/drover-project/drover/rke1/engine/etcd"
+	"github.com/drover-project/drover/rke1/engine/keys"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/state"
 )
@@ -17,7 +20,7 @@ import (
 // before a key goes. What was written so already is not written again.
 func TestAKeyStaysWhileASecretNeedsIt(t *testing.T) {
 	y := newYard(t, twoMembers+"services: {kube-api: {secrets_encryption_config: {enabled: true}}}\n")
-	next, _, err := Init(y.work, y.o.Source())
+	next, _, err := run.Init(y.work, y.o.Source())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,31 +30,31 @@ func TestAKeyStaysWhileASecretNeedsIt(t *testing.T) {
 		t.Fatal(prefix, err)
 	}
 	r, _ := voter(t, nil)
-	first := r.hosts["10.0.0.1"]
+	first := r.Hosts["10.0.0.1"]
 	put := func(key, value string) {
 		t.Helper()
-		if err := r.ask(t.Context(), first, "put", func(ctx context.Context, c *clientv3.Client) error {
+		if err := etcd.Ask(t.Context(), r, first, "put", func(ctx context.Context, c *clientv3.Client) error {
 			_, err := c.Put(ctx, key, value)
 			return err
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i := range secretsPage + 10 {
+	for i := range keys.SecretsPage + 10 {
 		put(fmt.Sprintf("/registry/secrets/default/%03d", i), prefix+"\x00")
 	}
 	put("/registry/secretsofothers/default/x", "k8s\x00")
-	if left, err := r.otherwise(t.Context(), prefix); left != 0 || err != nil {
+	if left, err := keys.Otherwise(t.Context(), r, prefix); left != 0 || err != nil {
 		t.Errorf("%d are left, %v", left, err)
 	}
 	put("/registry/secrets/kube-system/last", "k8s\x00")
-	if left, err := r.otherwise(t.Context(), prefix); left != 1 || err != nil {
+	if left, err := keys.Otherwise(t.Context(), r, prefix); left != 1 || err != nil {
 		t.Errorf("of a page behind the first %d are left, %v", left, err)
 	}
-	r.api = kube.With(fake.NewSimpleClientset(), nil, nil)
-	desired := *r.state
+	r.API = kube.With(fake.NewSimpleClientset(), nil, nil)
+	desired := *r.State
 	desired.Desired.Encryption = text
-	r.state = &desired
+	r.State = &desired
 	for name, c := range map[string]struct {
 		fresh, stale bool
 		before       string
@@ -60,11 +63,11 @@ func TestAKeyStaysWhileASecretNeedsIt(t *testing.T) {
 		"the keys are new": {false, false, "", true}, "the keys are those of before": {false, false, text, false},
 		"a new cluster": {true, false, "", false}, "a new one from a snapshot": {true, true, "", true},
 	} {
-		r.before, r.stale = *r.work.Before, c.stale
-		if r.before.Current.Encryption = c.before; c.fresh {
-			r.before.Current.Config = nil
+		r.Before, r.Stale = *r.Work.Before, c.stale
+		if r.Before.Current.Encryption = c.before; c.fresh {
+			r.Before.Current.Config = nil
 		}
-		err := r.encryptSecrets(t.Context())
+		err := keys.EncryptSecrets(t.Context(), r)
 		if (err != nil) != c.writes || err != nil && !strings.Contains(err.Error(), "no key was removed") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/rke1/advice"
+	"github.com/drover-project/drover/rke1/engine/run"
 )
 
 // Certificates that have ended, or will, are said before anything else, with the way out; others are not.
@@ -23,14 +24,14 @@ func TestCertificatesThatEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t, yml)
-			s, _, err := Init(y.work, y.o.Source())
+			s, _, err := run.Init(y.work, y.o.Source())
 			if err != nil {
 				t.Fatal(err)
 			}
 			y.work.Before = s.Deployed()
 			y.o.Now = func() time.Time { return noon.Add(c.later) }
-			r := newRun(y.o, y.work)
-			r.warnOfEnds()
+			r := run.New(y.o, y.work)
+			warnOfEnds(r)
 			if c.says == "" && len(y.lines) == 0 {
 				return
 			}

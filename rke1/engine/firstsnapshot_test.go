@@ -8,6 +8,8 @@ import (
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/desired"
+	"github.com/drover-project/drover/rke1/engine/plane"
+	"github.com/drover-project/drover/rke1/engine/reach"
 	"github.com/drover-project/drover/rke1/snapshots"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
@@ -23,11 +25,11 @@ func TestTheFirstSnapshot(t *testing.T) {
 	}{"a new schedule": {true, 0, true, false}, "one that stays": {false, 0, false, false}, "a snapshot that fails": {true, 1, true, true}} {
 		t.Run(name, func(t *testing.T) {
 			y, r, _ := deployedYard(t, yml)
-			h, e := r.hosts["10.0.0.1"], y.hosts["10.0.0.1"]
+			h, e := r.Hosts["10.0.0.1"], y.hosts["10.0.0.1"]
 			if c.made {
 				e.Kill(desired.RollingSnapshots)
 			}
-			if err := r.look(t.Context(), h); err != nil {
+			if err := reach.Look(t.Context(), r, h); err != nil {
 				t.Fatal(err)
 			}
 			var taken []string
@@ -50,11 +52,11 @@ func TestTheFirstSnapshot(t *testing.T) {
 				}
 				return 0, "archive\nsize 7\nsum abc\nstate\n"
 			})
-			if _, err := r.bring(t.Context(), h, config.RoleEtcd); err != nil {
+			if _, err := plane.Bring(t.Context(), r, h, config.RoleEtcd); err != nil {
 				t.Fatal(err)
 			}
 			for range 2 {
-				if err := r.end(t.Context()); err != nil {
+				if err := end(t.Context(), r); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -7,6 +7,9 @@ import (
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/desired"
+	"github.com/drover-project/drover/rke1/engine/etcd"
+	"github.com/drover-project/drover/rke1/engine/reach"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
@@ -17,23 +20,23 @@ func TestFoundingGoesOnWithThoseWhoBegan(t *testing.T) {
 	for _, e := range y.hosts {
 		e.OnStart(desired.EtcdFixPermissions, func(dockerstandin.Container) (int, string) { return 0, "" })
 	}
-	prepare := func(w Work) *run {
+	prepare := func(w run.Work) *run.Run {
 		t.Helper()
-		s, _, err := Init(w, y.o.Source())
+		s, _, err := run.Init(w, y.o.Source())
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := newRun(y.o, w)
-		t.Cleanup(r.close)
-		r.state = s
-		if err := errors.Join(r.reach(t.Context()), r.compare(t.Context())); err != nil {
+		r := run.New(y.o, w)
+		t.Cleanup(r.Close)
+		r.State = s
+		if err := errors.Join(reach.All(t.Context(), r), reach.Compare(t.Context(), r)); err != nil {
 			t.Fatal(err)
 		}
-		for _, h := range r.with("") {
-			for _, image := range h.desired.Images {
-				y.hosts[h.node.Address].AddImage(image, dockerstandin.Image{})
+		for _, h := range r.With("") {
+			for _, image := range h.Desired.Images {
+				y.hosts[h.Node.Address].AddImage(image, dockerstandin.Image{})
 			}
-			if err := r.look(t.Context(), h); err != nil {
+			if err := reach.Look(t.Context(), r, h); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -41,20 +44,20 @@ func TestFoundingGoesOnWithThoseWhoBegan(t *testing.T) {
 	}
 	one := *y.work.Config
 	one.Nodes = one.Nodes[:1]
-	began := prepare(Work{Config: &one})
-	for _, c := range began.hosts["10.0.0.1"].desired.Containers {
+	began := prepare(run.Work{Config: &one})
+	for _, c := range began.Hosts["10.0.0.1"].Desired.Containers {
 		if c.Plane == config.RoleEtcd {
-			if err := began.hosts["10.0.0.1"].Engine().Perform(t.Context(), nodeconfig.Action{Kind: nodeconfig.Create, Name: c.Name, Process: &c.Process}); err != nil {
+			if err := began.Hosts["10.0.0.1"].Engine().Perform(t.Context(), nodeconfig.Action{Kind: nodeconfig.Create, Name: c.Name, Process: &c.Process}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	was := y.hosts["10.0.0.1"].Containers()[desired.Etcd].ID
 
-	y.o.Stop = func() error { return ErrStopped } // before the other joins
-	y.work.Before = began.state
+	y.o.Stop = func() error { return run.ErrStopped } // before the other joins
+	y.work.Before = began.State
 	r := prepare(y.work)
-	if err := r.foundEtcd(t.Context(), r.with(config.RoleEtcd)); !errors.Is(err, ErrStopped) {
+	if err := etcd.FoundEtcd(t.Context(), r, r.With(config.RoleEtcd)); !errors.Is(err, run.ErrStopped) {
 		t.Errorf("got %v", err)
 	}
 	if is := y.hosts["10.0.0.1"].Containers()[desired.Etcd].ID; is != was {

@@ -18,11 +18,16 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/dial"
+	"github.com/drover-project/drover/rke1/engine/plane"
+	"github.com/drover-project/drover/rke1/engine/reach"
+	"github.com/drover-project/drover/rke1/engine/rollout"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
+	"github.com/drover-project/drover/test/bed/runbed"
 )
 
 // healthy lets kubelets and kube-proxies of all hosts answer 200, and 500 while they are sick.
@@ -49,32 +54,32 @@ func (y *yard) healthy() {
 }
 
 // deployed is a run on a cluster that runs as it should, with a worker's node in its API.
-func deployedYard(t *testing.T, text string) (*yard, *run, *fake.Clientset) {
+func deployedYard(t *testing.T, text string) (*yard, *run.Run, *fake.Clientset) {
 	t.Helper()
 	y := newYard(t, text)
 	y.healthy()
-	s, _, err := Init(y.work, y.o.Source())
+	s, _, err := run.Init(y.work, y.o.Source())
 	if err != nil {
 		t.Fatal(err)
 	}
 	y.work.Before = s.Deployed()
-	r := newRun(y.o, y.work)
-	t.Cleanup(r.close)
-	r.state = y.work.Before
-	if err := errors.Join(r.reach(t.Context()), r.compare(t.Context())); err != nil {
+	r := run.New(y.o, y.work)
+	t.Cleanup(r.Close)
+	r.State = y.work.Before
+	if err := errors.Join(reach.All(t.Context(), r), reach.Compare(t.Context(), r)); err != nil {
 		t.Fatal(err)
 	}
 	client := fake.NewSimpleClientset()
-	for _, h := range r.with("") {
+	for _, h := range r.With("") {
 		y.deploy(r, h)
-		y.hosts[h.node.Address].OnStart(desired.SocketChecker, func(dockerstandin.Container) (int, string) { return 0, "" })
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(h.node), Labels: map[string]string{"kubernetes.io/hostname": nodeName(h.node)}}}
+		y.hosts[h.Node.Address].OnStart(desired.SocketChecker, func(dockerstandin.Container) (int, string) { return 0, "" })
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: run.NodeName(h.Node), Labels: map[string]string{"kubernetes.io/hostname": run.NodeName(h.Node)}}}
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		if err := client.Tracker().Add(n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r.api = kube.With(client, nil, nil)
+	r.API = kube.With(client, nil, nil)
 	return y, r, client
 }
 
@@ -86,16 +91,16 @@ func TestWhoHasToLeaveForAChange(t *testing.T) {
 	}{"the way to the API servers": {desired.NginxProxy, false}, "a kubelet": {desired.Kubelet, true}, "nothing": {"", false}} {
 		t.Run(name, func(t *testing.T) {
 			y, r, client := deployedYard(t, yml)
-			h, e := r.hosts["10.0.0.2"], y.hosts["10.0.0.2"]
+			h, e := r.Hosts["10.0.0.2"], y.hosts["10.0.0.2"]
 			if c.container != "" {
 				e.Change(t, c.container, func(is *dockerstandin.Container) { is.Config.Cmd = []string{"CP_HOSTS=10.0.0.9"} })
 			}
-			if err := r.look(t.Context(), h); err != nil {
+			if err := reach.Look(t.Context(), r, h); err != nil {
 				t.Fatal(err)
 			}
 			before := e.Containers()
 			client.ClearActions()
-			if err := r.turn(t.Context(), h, []string{config.RoleWorker}); err != nil {
+			if err := rollout.Turn(t.Context(), r, h, []string{config.RoleWorker}); err != nil {
 				t.Fatal(err)
 			}
 			patched := 0
@@ -121,12 +126,12 @@ func TestWhatDoesNotRunStartsFirst(t *testing.T) {
 	for name, more := range map[string]bool{"and nothing else": false, "and kube-proxy changes": true} {
 		t.Run(name, func(t *testing.T) {
 			y, r, client := deployedYard(t, yml)
-			h, e := r.hosts["10.0.0.2"], y.hosts["10.0.0.2"]
+			h, e := r.Hosts["10.0.0.2"], y.hosts["10.0.0.2"]
 			e.Change(t, desired.Kubelet, func(is *dockerstandin.Container) { is.Running = false })
 			if more {
 				e.Change(t, desired.KubeProxy, func(is *dockerstandin.Container) { is.Config.Cmd = []string{"kube-proxy", "--v=9"} })
 			}
-			if err := r.look(t.Context(), h); err != nil {
+			if err := reach.Look(t.Context(), r, h); err != nil {
 				t.Fatal(err)
 			}
 			cordons := 0
@@ -140,7 +145,7 @@ func TestWhatDoesNotRunStartsFirst(t *testing.T) {
 				}
 				return false, nil, nil
 			})
-			if err := r.turn(t.Context(), h, []string{config.RoleWorker}); err != nil {
+			if err := rollout.Turn(t.Context(), r, h, []string{config.RoleWorker}); err != nil {
 				t.Fatal(err)
 			}
 			if (cordons > 0) != more {
@@ -155,7 +160,7 @@ func TestWhatDoesNotRunStartsFirst(t *testing.T) {
 
 // A certificate with more names and the same key is taken into use without a restart by those who read it again.
 func TestCertificatesThatAreReadAgain(t *testing.T) {
-	n := node("1", "etcd", "controlplane")
+	n := runbed.Node("1", "etcd", "controlplane")
 	own := pki.EtcdName(n)
 	for name, c := range map[string]struct {
 		container, entry, version string
@@ -172,18 +177,18 @@ func TestCertificatesThatAreReadAgain(t *testing.T) {
 		"another CA of members":                {desired.Etcd, pki.CA, "v1.30.5-rancher1-1", "key", true},
 		"names of a kubelet, which reads once": {desired.Kubelet, pki.KubeletName(n), "v1.30.5-rancher1-1", "key", true},
 	} {
-		r := runOf([]config.Node{n}, []config.Node{n})
-		r.work.Config.KubernetesVersion = c.version
-		r.before.Current.Certificates = pki.Bundle{c.entry: {CertificatePEM: "old", KeyPEM: "key"}}
-		r.state.Desired.Certificates = pki.Bundle{c.entry: {CertificatePEM: "new", KeyPEM: c.key}}
-		h := r.hosts["1"]
-		h.written = map[string]onhost.File{pki.Path(c.entry): {Changed: noon.AddDate(0, 0, 1)}}
-		if got := r.renewed(h, nodeconfig.Container{Name: c.container, Started: noon}); got != c.want {
+		r := runbed.Of([]config.Node{n}, []config.Node{n})
+		r.Work.Config.KubernetesVersion = c.version
+		r.Before.Current.Certificates = pki.Bundle{c.entry: {CertificatePEM: "old", KeyPEM: "key"}}
+		r.State.Desired.Certificates = pki.Bundle{c.entry: {CertificatePEM: "new", KeyPEM: c.key}}
+		h := r.Hosts["1"]
+		h.Written = map[string]onhost.File{pki.Path(c.entry): {Changed: noon.AddDate(0, 0, 1)}}
+		if got := plane.Renewed(r, h, nodeconfig.Container{Name: c.container, Started: noon}); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
-		h.desired = desired.Host{Containers: []desired.Container{{Process: nodeconfig.Process{Name: c.container}}}}
-		h.found.Containers = []nodeconfig.Container{{Name: c.container}}
-		if got := len(r.restartsBy(h, pki.Path(c.entry), nil)) > 0; got != c.want {
+		h.Desired = desired.Host{Containers: []desired.Container{{Process: nodeconfig.Process{Name: c.container}}}}
+		h.Found.Containers = []nodeconfig.Container{{Name: c.container}}
+		if got := len(plane.RestartsBy(r, h, pki.Path(c.entry), nil)) > 0; got != c.want {
 			t.Errorf("%s: in a preview %t", name, got)
 		}
 	}
@@ -193,18 +198,18 @@ func TestCertificatesThatAreReadAgain(t *testing.T) {
 func TestARollEndsWithTheHostsThatMayBeAway(t *testing.T) {
 	_, r, client := deployedYard(t, yml+"- {address: 10.0.0.3, user: rke, role: [worker]}\n- {address: 10.0.0.4, user: rke, role: [worker]}\n")
 	y := r.Report.(*yard)
-	var workers []*host
+	var workers []*run.Host
 	for _, address := range []string{"10.0.0.2", "10.0.0.3", "10.0.0.4"} {
 		y.hosts[address].Change(t, desired.Kubelet, func(is *dockerstandin.Container) { is.Config.Cmd = []string{"kubelet", "--v=9"} })
-		h := r.hosts[address]
-		if err := r.look(t.Context(), h); err != nil {
+		h := r.Hosts[address]
+		if err := reach.Look(t.Context(), r, h); err != nil {
 			t.Fatal(err)
 		}
 		y.hosts[address].Fail("POST", "/containers/create", 500, "dockerd is ill")
 		workers = append(workers, h)
 	}
 	client.ClearActions()
-	err := r.roll(t.Context(), workers, 1, config.RoleWorker)
+	err := rollout.Roll(t.Context(), r, workers, 1, config.RoleWorker)
 	if err == nil || !strings.Contains(err.Error(), "1 hosts failed, and upgrade_strategy allows no more to be away") {
 		t.Error(err)
 	}
@@ -228,14 +233,14 @@ func TestAHostIsBroughtWhenItWorks(t *testing.T) {
 	}{"all works": {false, 0, ""}, "its kubelet does not answer": {true, 0, "kubelet"}, "nothing can start pods": {false, 1, "cri-dockerd does not listen there"}} {
 		t.Run(name, func(t *testing.T) {
 			y, r, _ := deployedYard(t, yml)
-			h, e := r.hosts["10.0.0.2"], y.hosts["10.0.0.2"]
+			h, e := r.Hosts["10.0.0.2"], y.hosts["10.0.0.2"]
 			e.Change(t, desired.Kubelet, func(is *dockerstandin.Container) { is.Running = false })
 			e.OnStart(desired.SocketChecker, func(dockerstandin.Container) (int, string) { return c.socket, "" })
-			if err := r.look(t.Context(), h); err != nil {
+			if err := reach.Look(t.Context(), r, h); err != nil {
 				t.Fatal(err)
 			}
 			y.sick.Store(c.sick)
-			_, err := r.bring(t.Context(), h, config.RoleWorker)
+			_, err := plane.Bring(t.Context(), r, h, config.RoleWorker)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -246,11 +251,11 @@ func TestAHostIsBroughtWhenItWorks(t *testing.T) {
 // TestACordonOfARunThatWasInterrupted is undone by the next one, which finds nothing else to do.
 func TestACordonOfARunThatWasInterrupted(t *testing.T) {
 	_, r, client := deployedYard(t, yml)
-	h := r.hosts["10.0.0.2"]
-	if err := errors.Join(r.look(t.Context(), h), r.api.Cordon(t.Context(), "10.0.0.2")); err != nil {
+	h := r.Hosts["10.0.0.2"]
+	if err := errors.Join(reach.Look(t.Context(), r, h), r.API.Cordon(t.Context(), "10.0.0.2")); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.turn(t.Context(), h, []string{config.RoleWorker}); err != nil {
+	if err := rollout.Turn(t.Context(), r, h, []string{config.RoleWorker}); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := client.CoreV1().Nodes().Get(t.Context(), "10.0.0.2", metav1.GetOptions{}); err != nil || n.Spec.Unschedulable {

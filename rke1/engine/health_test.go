@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/rke1/desired"
+	"github.com/drover-project/drover/rke1/engine/plane"
+	"github.com/drover-project/drover/rke1/engine/reach"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
@@ -19,17 +22,17 @@ func TestAwaitSocket(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t, yml)
 			y.work.Before = nil
-			s, _, err := Init(y.work, y.o.Source())
+			s, _, err := run.Init(y.work, y.o.Source())
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := newRun(y.o, y.work)
-			r.state = s
-			defer r.close()
-			if err := errors.Join(r.reach(t.Context()), r.compare(t.Context())); err != nil {
+			r := run.New(y.o, y.work)
+			r.State = s
+			defer r.Close()
+			if err := errors.Join(reach.All(t.Context(), r), reach.Compare(t.Context(), r)); err != nil {
 				t.Fatal(err)
 			}
-			h, e := r.hosts["10.0.0.2"], y.hosts["10.0.0.2"]
+			h, e := r.Hosts["10.0.0.2"], y.hosts["10.0.0.2"]
 			y.deploy(r, h)
 			e.AddImage(y.work.Config.SystemImages.Alpine, dockerstandin.Image{})
 			e.Change(t, desired.Kubelet, func(c *dockerstandin.Container) { c.Log = "cri-dockerd: address already in use\n" })
@@ -39,18 +42,18 @@ func TestAwaitSocket(t *testing.T) {
 				asked++
 				return code, ""
 			})
-			for _, w := range h.desired.Containers {
+			for _, w := range h.Desired.Containers {
 				if w.Name != desired.Kubelet {
-					if err := r.awaitSocket(t.Context(), h, w); err != nil || asked != 0 {
+					if err := plane.AwaitSocket(t.Context(), r, h, w); err != nil || asked != 0 {
 						t.Errorf("%s: asked %d times, %v", w.Name, asked, err)
 					}
 				}
 			}
-			kubelet := h.desired.Plane("worker")
+			kubelet := h.Desired.Plane("worker")
 			err = nil
 			for _, w := range kubelet {
 				if w.Name == desired.Kubelet {
-					err = r.awaitSocket(t.Context(), h, w)
+					err = plane.AwaitSocket(t.Context(), r, h, w)
 				}
 			}
 			unhealthy := new(onhost.UnhealthyError)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/dial"
+	"github.com/drover-project/drover/rke1/engine/plane"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
 
@@ -37,11 +39,11 @@ func (l lifeline) Write(p []byte) (int, error) {
 }
 
 // beforeEtcd are the phases that need nothing but Docker, and then the containers.
-func beforeEtcd() []phase {
-	i := slices.IndexFunc(upPhases, func(p phase) bool { return p.id == "etcd" })
-	return append(slices.Clone(upPhases[:i]), phase{"containers", "Containers", func(r *run, ctx context.Context) error {
-		for _, plane := range []string{config.RoleEtcd, config.RoleWorker} {
-			if err := each(ctx, r.with(""), parallel, r.bringPlane(plane)); err != nil {
+func beforeEtcd() []run.Phase {
+	i := slices.IndexFunc(upPhases, func(p run.Phase) bool { return p.ID == "etcd" })
+	return append(slices.Clone(upPhases[:i]), run.Phase{ID: "containers", Title: "Containers", Run: func(ctx context.Context, r *run.Run) error {
+		for _, role := range []string{config.RoleEtcd, config.RoleWorker} {
+			if err := run.Each(ctx, r.With(""), run.Parallel, plane.BringPlane(r, role)); err != nil {
 				return err
 			}
 		}
@@ -50,19 +52,19 @@ func beforeEtcd() []phase {
 }
 
 // once goes through these phases; a run that is cut off ends with an error.
-func (y *yard) once(ctx context.Context, o Options) error {
-	next, _, err := Init(y.work, o.Source())
+func (y *yard) once(ctx context.Context, o run.Options) error {
+	next, _, err := run.Init(y.work, o.Source())
 	if err != nil {
 		return err
 	}
-	r := newRun(o, y.work)
-	defer r.close()
-	if err := r.save(ctx, next); err != nil {
+	r := run.New(o, y.work)
+	defer r.Close()
+	if err := r.SaveState(ctx, next); err != nil {
 		return err
 	}
 	// The next run finds what this one kept.
 	y.work.Before = next
-	return r.perform(ctx, beforeEtcd())
+	return r.Perform(ctx, beforeEtcd())
 }
 
 // A run that is killed at any request of Docker's API, whatever phase it is in, is continued by the next one to the same end: with the

@@ -18,13 +18,18 @@ import (
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/dial"
+	"github.com/drover-project/drover/rke1/engine/etcd"
+	"github.com/drover-project/drover/rke1/engine/reach"
+	"github.com/drover-project/drover/rke1/engine/restore"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/snapshots"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
+	"github.com/drover-project/drover/test/bed/runbed"
 )
 
 // voter is the one voter of an etcd, on the first of two hosts. What is dialled on the second is down's.
-func voter(t *testing.T, down func(ctx context.Context) (net.Conn, error)) (r *run, to string) {
+func voter(t *testing.T, down func(ctx context.Context) (net.Conn, error)) (r *run.Run, to string) {
 	t.Helper()
 	y := newYard(t, twoMembers)
 	of := y.o.Dial
@@ -40,20 +45,20 @@ func voter(t *testing.T, down func(ctx context.Context) (net.Conn, error)) (r *r
 			return down(ctx)
 		}
 	}
-	s, _, err := Init(y.work, y.o.Source())
+	s, _, err := run.Init(y.work, y.o.Source())
 	if err != nil {
 		t.Fatal(err)
 	}
 	y.work.Before = s.Deployed()
-	r = newRun(y.o, y.work)
-	t.Cleanup(r.close)
-	r.state = y.work.Before
-	if err := r.reach(t.Context()); err != nil {
+	r = run.New(y.o, y.work)
+	t.Cleanup(r.Close)
+	r.State = y.work.Before
+	if err := reach.All(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	own := r.bundle()[pki.EtcdName(r.work.Config.Nodes[0])]
-	for name, text := range map[string]string{"ca.pem": r.bundle()[pki.CA].CertificatePEM, "crt.pem": own.CertificatePEM, "key.pem": own.KeyPEM} {
+	own := r.Bundle()[pki.EtcdName(r.Work.Config.Nodes[0])]
+	for name, text := range map[string]string{"ca.pem": r.Bundle()[pki.CA].CertificatePEM, "crt.pem": own.CertificatePEM, "key.pem": own.KeyPEM} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +89,7 @@ func TestAMemberLeavesWhenThoseThatStayWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
-			var r *run
+			var r *run.Run
 			r, to = voter(t, func(ctx context.Context) (net.Conn, error) {
 				if works {
 					return new(net.Dialer).DialContext(ctx, "tcp", to)
@@ -92,20 +97,20 @@ func TestAMemberLeavesWhenThoseThatStayWork(t *testing.T) {
 				interrupt() // what waits for it waits until then
 				return nil, errors.New("connection refused")
 			})
-			first := r.hosts["10.0.0.1"]
-			err := r.ask(t.Context(), first, "add a member", func(ctx context.Context, c *clientv3.Client) error {
-				_, err := c.MemberAddAsLearner(ctx, []string{peerURL(leaves)})
+			first := r.Hosts["10.0.0.1"]
+			err := etcd.Ask(t.Context(), r, first, "add a member", func(ctx context.Context, c *clientv3.Client) error {
+				_, err := c.MemberAddAsLearner(ctx, []string{etcd.PeerURL(leaves)})
 				return err
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = r.removeMember(ctx, leaves)
+			err = etcd.RemoveMember(ctx, r, leaves)
 			if works && err != nil || !works && (err == nil || !strings.Contains(err.Error(), "host 10.0.0.3 leaves etcd when every member that stays works")) {
 				t.Errorf("%v", err)
 			}
-			_, all, err := r.members(t.Context(), []*host{first})
-			if err != nil || (memberOf(all, leaves) == nil) != works {
+			_, all, err := etcd.Members(t.Context(), r, []*run.Host{first})
+			if err != nil || (etcd.MemberOf(all, leaves) == nil) != works {
 				t.Errorf("the members are %v, %v", all, err)
 			}
 		})
@@ -120,8 +125,8 @@ func TestAMemberJoinsWhenAllWork(t *testing.T) {
 		interrupt()
 		return nil, errors.New("connection refused")
 	})
-	first, second := r.hosts["10.0.0.1"], r.hosts["10.0.0.2"]
-	err := r.joinEtcd(ctx, second, []*host{first, second})
+	first, second := r.Hosts["10.0.0.1"], r.Hosts["10.0.0.2"]
+	err := etcd.JoinEtcd(ctx, r, second, []*run.Host{first, second})
 	if err == nil || !strings.Contains(err.Error(), "etcd on host 10.0.0.2 joins when every member works") {
 		t.Errorf("%v; etcd is at %s", err, to)
 	}
@@ -129,10 +134,10 @@ func TestAMemberJoinsWhenAllWork(t *testing.T) {
 
 // TestAllMembersReplaced: hosts none of which has the cluster's data do not become its etcd.
 func TestAllMembersReplaced(t *testing.T) {
-	r := runOf([]config.Node{node("10.0.0.8", config.RoleEtcd), node("10.0.0.9", config.RoleEtcd)}, []config.Node{node("10.0.0.1", config.RoleEtcd)})
-	r.before = *r.work.Before
-	err := r.changeEtcd(t.Context(), r.with(config.RoleEtcd))
-	if replaced, ok := errors.AsType[*ReplacedError](err); !ok || len(replaced.Before) != 2 {
+	r := runbed.Of([]config.Node{runbed.Node("10.0.0.8", config.RoleEtcd), runbed.Node("10.0.0.9", config.RoleEtcd)}, []config.Node{runbed.Node("10.0.0.1", config.RoleEtcd)})
+	r.Before = *r.Work.Before
+	err := etcd.ChangeEtcd(t.Context(), r, r.With(config.RoleEtcd))
+	if replaced, ok := errors.AsType[*etcd.ReplacedError](err); !ok || len(replaced.Before) != 2 {
 		t.Errorf("%v", err)
 	}
 }
@@ -167,8 +172,8 @@ func TestACopyThatIsNotTheSnapshot(t *testing.T) {
 					return 0, sumOf(text) + "\n"
 				})
 			}
-			from := &source{Snapshot: &snapshots.Snapshot{Host: "10.0.0.1", Sum: sumOf(data)}, from: r.hosts["10.0.0.1"]}
-			err := r.copySnapshot(t.Context(), from, "one")
+			from := &restore.Source{Snapshot: &snapshots.Snapshot{Host: "10.0.0.1", Sum: sumOf(data)}, Holder: r.Hosts["10.0.0.1"]}
+			err := restore.Copy(t.Context(), r, from, "one")
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}

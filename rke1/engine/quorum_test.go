@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/rke1/desired"
+	"github.com/drover-project/drover/rke1/engine/etcd"
+	"github.com/drover-project/drover/rke1/engine/reach"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
 
@@ -35,7 +38,7 @@ func TestAMemberChangesWhileAllWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
-			var r *run
+			var r *run.Run
 			var to, id string
 			var e *dockerstandin.Engine
 			r, to = voter(t, func(ctx context.Context) (net.Conn, error) {
@@ -46,8 +49,8 @@ func TestAMemberChangesWhileAllWork(t *testing.T) {
 				interrupt() // what waits for it waits until then
 				return nil, errors.New("connection refused")
 			})
-			y, h := r.Report.(*yard), r.hosts["10.0.0.2"]
-			if err := r.compare(t.Context()); err != nil {
+			y, h := r.Report.(*yard), r.Hosts["10.0.0.2"]
+			if err := reach.Compare(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
 			e = y.hosts["10.0.0.2"]
@@ -55,11 +58,11 @@ func TestAMemberChangesWhileAllWork(t *testing.T) {
 			e.Change(t, desired.Etcd, func(is *dockerstandin.Container) { is.Config.Cmd = append(is.Config.Cmd, "--snapshot-count=5") })
 			var fixed atomic.Int64
 			counted(e, desired.EtcdFixPermissions, &fixed)
-			if err := r.look(t.Context(), h); err != nil {
+			if err := reach.Look(t.Context(), r, h); err != nil {
 				t.Fatal(err)
 			}
 			id = e.Containers()[desired.Etcd].ID
-			err := r.rollEtcd(ctx, []*host{h})
+			err := etcd.RollEtcd(ctx, r, []*run.Host{h})
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -74,11 +77,11 @@ func TestAMemberChangesWhileAllWork(t *testing.T) {
 func TestAHostWithAnotherEtcd(t *testing.T) {
 	for name, running := range map[string]bool{"that runs": true, "that stands still": false} {
 		t.Run(name, func(t *testing.T) {
-			var r *run
+			var r *run.Run
 			var to string
 			r, to = voter(t, func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", to) })
-			y, first, h := r.Report.(*yard), r.hosts["10.0.0.1"], r.hosts["10.0.0.2"]
-			if err := r.compare(t.Context()); err != nil {
+			y, first, h := r.Report.(*yard), r.Hosts["10.0.0.1"], r.Hosts["10.0.0.2"]
+			if err := reach.Compare(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
 			e := y.hosts["10.0.0.2"]
@@ -89,12 +92,12 @@ func TestAHostWithAnotherEtcd(t *testing.T) {
 				scripts = append(scripts, strings.Join(slices.Concat(is.Config.Entrypoint, is.Config.Cmd), " "))
 				return 0, "moved\n"
 			})
-			if err := r.look(t.Context(), h); err != nil {
+			if err := reach.Look(t.Context(), r, h); err != nil {
 				t.Fatal(err)
 			}
 			id := e.Containers()[desired.Etcd].ID
-			err := r.joinEtcd(t.Context(), h, []*host{first})
-			_, all, listed := r.members(t.Context(), []*host{first})
+			err := etcd.JoinEtcd(t.Context(), r, h, []*run.Host{first})
+			_, all, listed := etcd.Members(t.Context(), r, []*run.Host{first})
 			if listed != nil {
 				t.Fatal(listed)
 			}
@@ -109,7 +112,7 @@ func TestAHostWithAnotherEtcd(t *testing.T) {
 			if err == nil || len(all) != 2 || is.ID == id || !strings.Contains(strings.Join(slices.Concat(is.Config.Entrypoint, is.Config.Cmd), " "), "--initial-cluster-state=existing") {
 				t.Errorf("%v; the members are %v, the container %v", err, all, is.Config)
 			}
-			if len(scripts) == 0 || !strings.Contains(scripts[0], moveEtcdAside) {
+			if len(scripts) == 0 || !strings.Contains(scripts[0], etcd.MoveEtcdAside) {
 				t.Errorf("the scripts are %q", scripts)
 			}
 			if !slices.ContainsFunc(y.lines, func(line string) bool {

@@ -4,21 +4,25 @@ package engine
 
 import (
 	"context"
+	"net"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/engine/api"
+	"github.com/drover-project/drover/rke1/engine/reach"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/state"
 )
 
 // StateOf reads the state of a cluster from the cluster, with the administrator's credentials. It
 // is checked against the config.
-func StateOf(ctx context.Context, o Options, c *config.Cluster, credentials kube.Credentials) (*state.State, error) {
-	r := newRun(o, Work{Config: c, IgnoreDockerVersion: true})
-	defer r.close()
-	if err := r.reachAny(ctx); err != nil {
+func StateOf(ctx context.Context, o run.Options, c *config.Cluster, credentials kube.Credentials) (*state.State, error) {
+	r := run.New(o, run.Work{Config: c, IgnoreDockerVersion: true})
+	defer r.Close()
+	if err := reach.Any(ctx, r); err != nil {
 		return nil, err
 	}
-	api, err := kube.Open(credentials, r.dialAPI)
+	api, err := kube.Open(credentials, func(ctx context.Context) (net.Conn, error) { return api.Dial(ctx, r) })
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
 
@@ -16,7 +17,7 @@ func TestRemove(t *testing.T) {
 	for name, snapshots := range map[string]bool{"snapshots stay": false, "snapshots go": true} {
 		t.Run(name, func(t *testing.T) {
 			y, r, _ := deployedYard(t, yml)
-			r.close()
+			r.Close()
 			y.work.RemoveSnapshots = snapshots
 			asked := map[string]string{}
 			for address, e := range y.hosts {
@@ -75,14 +76,14 @@ func TestRemove(t *testing.T) {
 // A host that is away is named at the end, and the others are clean; a run that was interrupted is done again.
 func TestRemoveWithAHostAway(t *testing.T) {
 	y, r, _ := deployedYard(t, yml)
-	r.close()
+	r.Close()
 	y.away["10.0.0.2"] = errors.New("no route to host")
 	for _, e := range y.hosts {
 		e.SetInside("kube-cleaner", "/drover-found", "mount 1 0 8:1 / / rw - ext4 /dev/sda rw\nend\n")
 		e.OnStart("kube-cleaner", func(dockerstandin.Container) (int, string) { return 0, "" })
 	}
 	// deployedYard lets every port answer; the socket of Docker is what is away.
-	if err := Remove(t.Context(), y.o, y.work); !IsIncomplete(err) || !strings.Contains(err.Error(), "10.0.0.2") {
+	if err := Remove(t.Context(), y.o, y.work); !run.IsIncomplete(err) || !strings.Contains(err.Error(), "10.0.0.2") {
 		t.Errorf("got %v", err)
 	}
 	if len(y.hosts["10.0.0.1"].Containers()) != 0 || len(y.hosts["10.0.0.2"].Containers()) == 0 {

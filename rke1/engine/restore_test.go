@@ -14,6 +14,10 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/drover-project/drover/rke1/desired"
+	"github.com/drover-project/drover/rke1/engine/reach"
+	"github.com/drover-project/drover/rke1/engine/restore"
+	"github.com/drover-project/drover/rke1/engine/run"
+	"github.com/drover-project/drover/rke1/engine/snapshot"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
@@ -32,7 +36,7 @@ func TestTheDataOfBeforeGoWhenTheClusterWorks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
-			var r *run
+			var r *run.Run
 			var to string
 			r, to = voter(t, func(ctx context.Context) (net.Conn, error) {
 				if !c.down {
@@ -42,22 +46,22 @@ func TestTheDataOfBeforeGoWhenTheClusterWorks(t *testing.T) {
 				return nil, errors.New("connection refused")
 			})
 			y := r.Report.(*yard)
-			if err := r.compare(t.Context()); err != nil {
+			if err := reach.Compare(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
 			client := fake.NewSimpleClientset()
 			var cleaned atomic.Int64
-			for _, h := range r.with("") {
-				y.hosts[h.node.Address].AddImage(r.work.Config.SystemImages.Alpine, dockerstandin.Image{})
-				counted(y.hosts[h.node.Address], desired.Cleaner, &cleaned)
-				n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(h.node), Labels: map[string]string{"kubernetes.io/hostname": nodeName(h.node)}}}
+			for _, h := range r.With("") {
+				y.hosts[h.Node.Address].AddImage(r.Work.Config.SystemImages.Alpine, dockerstandin.Image{})
+				counted(y.hosts[h.Node.Address], desired.Cleaner, &cleaned)
+				n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: run.NodeName(h.Node), Labels: map[string]string{"kubernetes.io/hostname": run.NodeName(h.Node)}}}
 				n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: c.ready}}
 				if err := client.Tracker().Add(n); err != nil {
 					t.Fatal(err)
 				}
 			}
-			r.api = kube.With(client, nil, nil)
-			err := r.endRestore(ctx, "one")
+			r.API = kube.With(client, nil, nil)
+			err := restore.End(ctx, r, "one")
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -74,11 +78,11 @@ func TestARestoreRemovesNodesOfOthersAlone(t *testing.T) {
 	if err := client.Tracker().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "10.0.0.9"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.removeOldNodes(t.Context()); err != nil {
+	if err := restore.RemoveOldNodes(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	nodes, err := r.api.Nodes(t.Context())
-	if got := sortedKeys(nodes); err != nil || !slices.Equal(got, []string{"10.0.0.1", "10.0.0.2"}) {
+	nodes, err := r.API.Nodes(t.Context())
+	if got := run.SortedKeys(nodes); err != nil || !slices.Equal(got, []string{"10.0.0.1", "10.0.0.2"}) {
 		t.Errorf("the nodes are %v, %v", got, err)
 	}
 }
@@ -88,12 +92,12 @@ func TestWhatARestoreNeeds(t *testing.T) {
 	const two = yml + "- {address: 10.0.0.3, user: rke, role: [controlplane]}\n"
 	for name, c := range map[string]struct {
 		prepare func(*yard)
-		wish    RestoreWish
+		wish    snapshot.RestoreWish
 		want    string
 	}{
-		"no state is here":          {nil, RestoreWish{Name: "one", LocalState: true}, "there is no state here to use"},
-		"the etcd is somebody's":    {func(y *yard) { y.work.Config.Services.Etcd.ExternalURLs = []string{"https://10.9.9.9:2379"} }, RestoreWish{Name: "one"}, "snapshots are restored there"},
-		"an API server is not here": {func(y *yard) { y.away["10.0.0.3"] = errors.New("no route to host") }, RestoreWish{Name: "one"}, "this needs every host, and nothing was changed"},
+		"no state is here":          {nil, snapshot.RestoreWish{Name: "one", LocalState: true}, "there is no state here to use"},
+		"the etcd is somebody's":    {func(y *yard) { y.work.Config.Services.Etcd.ExternalURLs = []string{"https://10.9.9.9:2379"} }, snapshot.RestoreWish{Name: "one"}, "snapshots are restored there"},
+		"an API server is not here": {func(y *yard) { y.away["10.0.0.3"] = errors.New("no route to host") }, snapshot.RestoreWish{Name: "one"}, "this needs every host, and nothing was changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t, two)

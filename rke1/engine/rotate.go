@@ -6,12 +6,14 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/drover-project/drover/rke1/change"
-	"github.com/drover-project/drover/rke1/kube"
+	"github.com/drover-project/drover/rke1/engine/plane"
+	"github.com/drover-project/drover/rke1/engine/reach"
+	"github.com/drover-project/drover/rke1/engine/rollout"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
 )
@@ -19,128 +21,47 @@ import (
 // Rotate gives a deployed cluster new certificates, and goes on with a rotation that was interrupted. It needs every
 // host. The state that it returns is the last that was saved, also beside an error; the administrator's kubeconfig that
 // works is the one of its Current.
-func Rotate(ctx context.Context, o Options, w Work, what pki.Rotation) (*state.State, error) {
-	ro, err := change.RotationOf(w.cluster(), what, o.Source())
+func Rotate(ctx context.Context, o run.Options, w run.Work, what pki.Rotation) (*state.State, error) {
+	ro, err := change.RotationOf(w.Cluster(), what, o.Source())
 	if err != nil {
 		return w.Before, err
 	}
 	w.Config = ro.Next.Desired.Config
-	r := newRun(o, w)
-	defer r.close()
-	r.restartsOnly, r.state = true, ro.Next
-	r.encryption = &w.Before.Current.Encryption
-	phases := []phase{
-		{"hosts", "Reach the hosts", func(r *run, ctx context.Context) error { return r.reachAll(ctx, "") }},
-		{"compare", "Compare with what runs", (*run).compare},
-		{"state", "Keep the state", func(r *run, ctx context.Context) error { return r.beginRotation(ctx, ro) }},
+	r := run.New(o, w)
+	defer r.Close()
+	r.RestartsOnly, r.State = true, ro.Next
+	r.Encryption = &w.Before.Current.Encryption
+	phases := []run.Phase{
+		{ID: "hosts", Title: "Reach the hosts", Run: func(ctx context.Context, r *run.Run) error { return reach.Every(ctx, r, "") }},
+		comparePhase,
+		{ID: "state", Title: "Keep the state", Run: func(ctx context.Context, r *run.Run) error { return rollout.BeginRotation(ctx, r, ro) }},
 	}
 	for i, s := range ro.Stages {
 		title := fmt.Sprintf("Step %d of %d: %s", i+1, len(ro.Stages), s.Title)
-		phases = append(phases, phase{fmt.Sprintf("step-%d", i+1), title, func(r *run, ctx context.Context) error {
-			r.line("certificates", "%s", title)
-			return r.rotationStep(ctx, s, !ro.Ended)
+		phases = append(phases, run.Phase{ID: fmt.Sprintf("step-%d", i+1), Title: title, Run: func(ctx context.Context, r *run.Run) error {
+			r.Line("certificates", "%s", title)
+			return rollout.RotationStep(ctx, r, s, !ro.Ended)
 		}})
 	}
-	phases = append(phases, phase{"end", "End", (*run).endRotation})
-	err = r.perform(ctx, phases)
-	return r.lastSaved(), err
-}
-
-func (r *run) beginRotation(ctx context.Context, ro *change.Rotation) error {
-	if ro.Resumed {
-		r.line("certificates", "Going on with the rotation that was interrupted")
-	}
-	for _, c := range ro.Changes {
-		r.line("", "%s", c.Line)
-	}
-	if ro.Ended {
-		r.Report.Warn("certificates of the cluster have ended, so that it does not work; all components get the new ones at once")
-	}
-	if err := r.save(ctx, ro.Next); err != nil {
-		return err
-	}
-	r.line("", "Rebuilding Kubernetes cluster with rotated certificates")
-	return nil
-}
-
-// rotationStep deploys one bundle everywhere, restarts what reads it, and notes that hosts have it.
-func (r *run) rotationStep(ctx context.Context, s pki.Stage, gated bool) error {
-	trusted := r.before.Current.Certificates[pki.CA]
-	r.certificates, r.api = s.Bundle, nil
-	if err := r.deployFiles(ctx); err != nil {
-		return err
-	}
-	if err := r.restartPlanes(ctx, gated); err != nil {
-		return err
-	}
-	same, err := change.SameRoots(trusted.CertificatePEM, s.Bundle[pki.CA].CertificatePEM)
-	if err != nil {
-		return err
-	}
-	if !same {
-		if err := r.awaitTrust(ctx, s.Bundle[pki.CA].CertificatePEM); err != nil {
-			return err
-		}
-		if err := r.restartPods(ctx); err != nil {
-			return err
-		}
-		r.Report.Warn("pods of your own that talk to the API have the CA of before in memory: restart them before the next step, or when they fail")
-	}
-	next := &state.State{Desired: r.state.Desired, Current: r.state.Current}
-	next.Current.Certificates = s.Bundle
-	if err := r.keep(ctx, next); err != nil {
-		return err
-	}
-	r.before.Current.Certificates = s.Bundle
-	return nil
-}
-
-// awaitTrust waits until pods that start now are given the CA.
-func (r *run) awaitTrust(ctx context.Context, ca string) error {
-	for attempt := 1; ; attempt++ {
-		err := r.api.PodsTrust(ctx, ca)
-		if err == nil {
-			return nil
-		}
-		if late := new(kube.TrustError); !errors.As(err, &late) || attempt == etcdTries {
-			return err
-		}
-		if err := r.pause(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// endRotation notes that it is over.
-func (r *run) endRotation(ctx context.Context) error {
-	c := *r.state.Desired.Config
-	c.RotateCertificates = nil
-	next := r.state.Desired
-	next.Config = &c
-	encryption := r.state.Current.Encryption
-	s := &state.State{Desired: next, Current: next}
-	s.Current.Encryption = encryption
-	if err := r.keep(ctx, s); err != nil {
-		return err
-	}
-	r.line("", "Successfully rotated certificates for the cluster")
-	return nil
+	phases = append(phases, run.Phase{ID: "end", Title: "End", Run: rollout.EndRotation})
+	err = r.Perform(ctx, phases)
+	return r.LastSaved(), err
 }
 
 // PreviewRotate says what Rotate would do, a line each, and does nothing.
-func PreviewRotate(ctx context.Context, o Options, w Work, what pki.Rotation) ([]string, error) {
-	ro, err := change.RotationOf(w.cluster(), what, o.Source())
+func PreviewRotate(ctx context.Context, o run.Options, w run.Work, what pki.Rotation) ([]string, error) {
+	ro, err := change.RotationOf(w.Cluster(), what, o.Source())
 	if err != nil {
 		return nil, err
 	}
 	w.Config = ro.Next.Desired.Config
-	r := newRun(o, w)
-	defer r.close()
-	r.state, r.encryption = ro.Next, &w.Before.Current.Encryption
-	if err := r.reachAll(ctx, ""); err != nil {
+	r := run.New(o, w)
+	defer r.Close()
+	r.State, r.Encryption = ro.Next, &w.Before.Current.Encryption
+	if err := reach.Every(ctx, r, ""); err != nil {
 		return nil, err
 	}
-	if err := r.compare(ctx); err != nil {
+	if err := reach.Compare(ctx, r); err != nil {
 		return nil, err
 	}
 	var lines []string
@@ -154,14 +75,14 @@ func PreviewRotate(ctx context.Context, o Options, w Work, what pki.Rotation) ([
 		}
 		lines = append(lines, fmt.Sprintf("step %d of %d: %s", i+1, len(ro.Stages), s.Title))
 		var names []string
-		for _, name := range sortedKeys(s.Bundle) {
+		for _, name := range run.SortedKeys(s.Bundle) {
 			if changed(name) {
 				names = append(names, name)
 			}
 		}
 		lines = append(lines, "certificates that change: "+strings.Join(names, ", "))
-		for _, h := range r.with("") {
-			if line := restartLine(h, reading(h, changed)); line != "" {
+		for _, h := range r.With("") {
+			if line := plane.RestartLine(h, plane.Reading(h, changed)); line != "" {
 				lines = append(lines, line)
 			}
 		}

@@ -19,6 +19,9 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/dial"
+	"github.com/drover-project/drover/rke1/engine/plane"
+	"github.com/drover-project/drover/rke1/engine/reach"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/pki/pkitest"
@@ -44,8 +47,8 @@ nodes:
 type yard struct {
 	*testing.T
 	hosts map[string]*dockerstandin.Engine
-	o     Options
-	work  Work
+	o     run.Options
+	work  run.Work
 
 	mu    sync.Mutex
 	lines []string
@@ -55,11 +58,13 @@ type yard struct {
 }
 
 func (y *yard) Phase(id, _ string) {}
+
 func (y *yard) Line(text string) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.lines = append(y.lines, text)
 }
+
 func (y *yard) Warn(text string, steps ...advice.Step) {
 	y.Line(advice.Sentence("WARN "+text, steps, func(s advice.Step) string { return fmt.Sprintf("step %d", s.Kind) }))
 }
@@ -81,7 +86,7 @@ func newYard(t *testing.T, text string) *yard {
 		e.SetInfo("ServerVersion", "20.10.24")
 		y.hosts[n.Address] = e
 	}
-	y.o = Options{
+	y.o = run.Options{
 		Versions: v, Report: y, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }, Pause: time.Millisecond,
 		Source: func() pki.Source { return pkitest.Source(noon, 0) },
 		Save: func(_ context.Context, s *state.State) error {
@@ -100,7 +105,7 @@ func newYard(t *testing.T, text string) *yard {
 			}
 		},
 	}
-	y.work = Work{Config: &c}
+	y.work = run.Work{Config: &c}
 	return y
 }
 
@@ -170,7 +175,7 @@ func TestAHostThatIsAway(t *testing.T) {
 	for name, do := range map[string]func(*yard) error{
 		"up": func(y *yard) error { _, err := Up(t.Context(), y.o, y.work); return err },
 		"remove": func(y *yard) error {
-			s, _, err := Init(y.work, y.o.Source())
+			s, _, err := run.Init(y.work, y.o.Source())
 			if err != nil {
 				return err
 			}
@@ -198,15 +203,15 @@ func TestAHostThatIsAway(t *testing.T) {
 func TestDockerVersionsThatAreTaken(t *testing.T) {
 	for name, c := range map[string]struct {
 		version  string
-		work     func(*Work)
+		work     func(*run.Work)
 		warns    bool
 		accepted bool
 	}{
-		"known":            {"20.10.24", func(*Work) {}, false, true},
-		"newer than known": {"99.0.1", func(*Work) {}, true, true},
-		"old, by the flag": {"1.12.6", func(w *Work) { w.IgnoreDockerVersion = true }, false, true},
-		"old, by the file": {"1.12.6", func(w *Work) { yes := true; w.Config.IgnoreDockerVersion = &yes }, false, true},
-		"old":              {"1.12.6", func(*Work) {}, false, false},
+		"known":            {"20.10.24", func(*run.Work) {}, false, true},
+		"newer than known": {"99.0.1", func(*run.Work) {}, true, true},
+		"old, by the flag": {"1.12.6", func(w *run.Work) { w.IgnoreDockerVersion = true }, false, true},
+		"old, by the file": {"1.12.6", func(w *run.Work) { yes := true; w.Config.IgnoreDockerVersion = &yes }, false, true},
+		"old":              {"1.12.6", func(*run.Work) {}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t, yml)
@@ -215,7 +220,7 @@ func TestDockerVersionsThatAreTaken(t *testing.T) {
 			}
 			c.work(&y.work)
 			_, err := Preview(t.Context(), y.o, y.work)
-			var unsupported *UnsupportedDockerError
+			var unsupported *reach.UnsupportedDockerError
 			if errors.As(err, &unsupported) == c.accepted || c.accepted && err != nil {
 				t.Errorf("got %v", err)
 			}
@@ -275,58 +280,58 @@ func TestAStateThatCannotBeSaved(t *testing.T) {
 // A cluster that runs as it should has an empty preview; each thing that somebody changed by hand is one line.
 func TestPreviewOfARunningCluster(t *testing.T) {
 	y := newYard(t, yml)
-	s, _, err := Init(y.work, y.o.Source())
+	s, _, err := run.Init(y.work, y.o.Source())
 	if err != nil {
 		t.Fatal(err)
 	}
 	y.work.Before = s.Deployed()
-	r := newRun(y.o, y.work)
-	r.state = y.work.Before
-	defer r.close()
-	if err := errors.Join(r.reach(t.Context()), r.compare(t.Context())); err != nil {
+	r := run.New(y.o, y.work)
+	r.State = y.work.Before
+	defer r.Close()
+	if err := errors.Join(reach.All(t.Context(), r), reach.Compare(t.Context(), r)); err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range r.with("") {
+	for _, h := range r.With("") {
 		y.deploy(r, h)
-		h.found.Containers, h.found.Images = nil, nil
-		if err := errors.Join(r.look(t.Context(), h), r.readFiles(t.Context(), h)); err != nil {
+		h.Found.Containers, h.Found.Images = nil, nil
+		if err := errors.Join(reach.Look(t.Context(), r, h), plane.ReadFiles(t.Context(), r, h)); err != nil {
 			t.Fatal(err)
 		}
-		if c := r.changesOf(h); c.any() {
-			t.Errorf("%s: %+v", h.node.Address, c)
+		if c := plane.ChangesOf(r, h); c.Any() {
+			t.Errorf("%s: %+v", h.Node.Address, c)
 		}
 	}
-	worker := r.hosts["10.0.0.2"]
+	worker := r.Hosts["10.0.0.2"]
 	e := y.hosts["10.0.0.2"]
 	e.Change(t, "kubelet", func(c *dockerstandin.Container) { c.Config.Entrypoint = append(c.Config.Entrypoint, "--v=9") })
 	e.Change(t, "kube-proxy", func(c *dockerstandin.Container) { c.Running = false })
 	e.SetFile("/etc/kubernetes/ssl/kube-node.pem", &dockerstandin.File{Contents: "another", Mode: 0o600})
-	if err := errors.Join(r.look(t.Context(), worker), r.readFiles(t.Context(), worker)); err != nil {
+	if err := errors.Join(reach.Look(t.Context(), r, worker), plane.ReadFiles(t.Context(), r, worker)); err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
-	for _, d := range r.changesOf(worker).Containers {
+	for _, d := range plane.ChangesOf(r, worker).Containers {
 		lines = append(lines, d.String())
 	}
 	if got := strings.Join(lines, "\n"); got != "10.0.0.2 kubelet: replace (flag --v)\n10.0.0.2 kube-proxy: start (it does not run)" {
 		t.Error(got)
 	}
-	if files := r.changesOf(worker).Files; !slices.Equal(files, []string{"/etc/kubernetes/ssl/kube-node.pem"}) {
+	if files := plane.ChangesOf(r, worker).Files; !slices.Equal(files, []string{"/etc/kubernetes/ssl/kube-node.pem"}) {
 		t.Errorf("files: %v", files)
 	}
 }
 
 // deploy makes a stand-in what a run would have made of it.
-func (y *yard) deploy(r *run, h *host) {
+func (y *yard) deploy(r *run.Run, h *run.Host) {
 	y.Helper()
-	e := y.hosts[h.node.Address]
-	for _, image := range h.desired.Images {
+	e := y.hosts[h.Node.Address]
+	for _, image := range h.Desired.Images {
 		e.AddImage(image, dockerstandin.Image{Env: []string{"PATH=/bin"}, Cmd: []string{"sh"}})
 	}
-	for _, f := range r.filesOf(h) {
+	for _, f := range plane.FilesOf(r, h) {
 		e.SetFile(f.Path, &dockerstandin.File{Contents: string(f.Contents), Mode: int64(f.Mode.Perm()), UID: f.UID, GID: f.GID})
 	}
-	for _, c := range h.desired.Containers {
+	for _, c := range h.Desired.Containers {
 		if err := h.Engine().Perform(y.Context(), nodeconfig.Action{Kind: nodeconfig.Create, Name: c.Name, Process: &c.Process}); err != nil {
 			y.Fatal(err)
 		}

@@ -7,6 +7,10 @@ import (
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/desired"
+	"github.com/drover-project/drover/rke1/engine/plane"
+	"github.com/drover-project/drover/rke1/engine/reach"
+	"github.com/drover-project/drover/rke1/engine/rollout"
+	"github.com/drover-project/drover/rke1/engine/snapshot"
 	"github.com/drover-project/drover/rke1/snapshots"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
@@ -16,7 +20,7 @@ func TestFilesThatTheConfigHasNoMore(t *testing.T) {
 	const gone, never = "/etc/kubernetes/cloud-config", "/etc/kubernetes/tidal.yaml"
 	y, r, _ := deployedYard(t, yml)
 	for address, has := range map[string]bool{"10.0.0.1": true, "10.0.0.2": false} {
-		h, e := r.hosts[address], y.hosts[address]
+		h, e := r.Hosts[address], y.hosts[address]
 		kept := e.Files()
 		if has {
 			e.SetFile(gone, &dockerstandin.File{Contents: "[global]", Mode: 0o600})
@@ -30,8 +34,8 @@ func TestFilesThatTheConfigHasNoMore(t *testing.T) {
 			e.SetFile(gone, nil)
 			return 0, ""
 		})
-		h.desired.Files = append(slices.Clone(h.desired.Files), desired.File{Path: gone}, desired.File{Path: never})
-		if err := r.deployTo(t.Context(), h); err != nil {
+		h.Desired.Files = append(slices.Clone(h.Desired.Files), desired.File{Path: gone}, desired.File{Path: never})
+		if err := plane.DeployTo(t.Context(), r, h); err != nil {
 			t.Fatal(err)
 		}
 		if (removed == 1) != has || len(e.Files()) != len(kept) {
@@ -46,23 +50,23 @@ func TestWhatIsMendedFirst(t *testing.T) {
 	for name, sidekick := range map[string]bool{"a kubelet that crashes": false, "and another sidekick": true} {
 		t.Run(name, func(t *testing.T) {
 			y, r, _ := deployedYard(t, yml)
-			h, e := r.hosts["10.0.0.2"], y.hosts["10.0.0.2"]
+			h, e := r.Hosts["10.0.0.2"], y.hosts["10.0.0.2"]
 			e.Change(t, desired.Kubelet, func(is *dockerstandin.Container) {
 				is.Restarting, is.Config.Cmd = true, []string{"kubelet", "--v=9"}
 			})
 			if sidekick {
 				e.Change(t, desired.Sidekick, func(is *dockerstandin.Container) { is.Config.Image = "rancher/rke-tools:v0.1.1" })
 			}
-			if err := r.look(t.Context(), h); err != nil {
+			if err := reach.Look(t.Context(), r, h); err != nil {
 				t.Fatal(err)
 			}
 			before := e.Containers()
-			todo := r.differences(h, config.RoleWorker)
-			left, err := r.mend(t.Context(), h, []string{config.RoleWorker}, todo)
+			todo := plane.Differences(r, h, config.RoleWorker)
+			left, err := rollout.Mend(t.Context(), r, h, []string{config.RoleWorker}, todo)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if sidekick && len(left) != len(todo) || !sidekick && concerns(left, desired.Kubelet) {
+			if sidekick && len(left) != len(todo) || !sidekick && rollout.Concerns(left, desired.Kubelet) {
 				t.Errorf("of %v is left %v", todo, left)
 			}
 			if mended := e.Containers()[desired.Kubelet].ID != before[desired.Kubelet].ID; mended == sidekick {
@@ -81,14 +85,14 @@ func TestWhichHostsSnapshotGoesIntoABucket(t *testing.T) {
 	}
 	all := snapshotsOn(t, r, hosts, "one")
 	all[0].State = false // a host whose archive has no state is the worse one
-	if err := r.putIntoBucket(t.Context(), SnapshotWish{Name: "one", S3: s3}, all); err != nil {
+	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotWish{Name: "one", S3: s3}, all); err != nil {
 		t.Fatal(err)
 	}
 	if said := strings.Join(y.lines, "\n"); !strings.Contains(said, "Snapshot [one] of host ["+all[1].Host+"] is in ") {
 		t.Errorf("said is %s", said)
 	}
 	y.lines, s3.SecretKey = nil, "hunter3"
-	if err := r.putIntoBucket(t.Context(), SnapshotWish{Name: "one", S3: s3}, all); err == nil {
+	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotWish{Name: "one", S3: s3}, all); err == nil {
 		t.Error("a wrong key is taken")
 	}
 	if said := strings.Join(y.lines, "\n"); strings.Contains(said, "WARN") {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/engine/addon"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/kube"
 )
 
@@ -41,10 +43,10 @@ func TestAddonsThatAreNotInTheConfigAnyMore(t *testing.T) {
 			mapper := knows{meta.NewDefaultRESTMapper(nil)}
 			mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace)
 			y := &yard{T: t}
-			r := newRun(Options{Report: y}, Work{Config: &config.Cluster{}})
-			r.api = kube.With(client, objects, mapper)
+			r := run.New(run.Options{Report: y}, run.Work{Config: &config.Cluster{}})
+			r.API = kube.With(client, objects, mapper)
 			for range 2 {
-				if err := r.deployAddon(t.Context(), c.addon); err != nil {
+				if err := addon.DeployAddon(t.Context(), r, c.addon); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -57,7 +59,7 @@ func TestAddonsThatAreNotInTheConfigAnyMore(t *testing.T) {
 			if (deleted > 0) != c.deletes {
 				t.Errorf("%d objects were deleted", deleted)
 			}
-			left, err := r.api.Addon(t.Context(), c.addon.Name)
+			left, err := r.API.Addon(t.Context(), c.addon.Name)
 			if err != nil || (left != "") == c.deletes {
 				t.Errorf("the text that is kept afterwards: %q, %v", left, err)
 			}

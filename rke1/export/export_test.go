@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/diff"
-	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/export"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/pki"
@@ -96,7 +96,7 @@ var deployments = func() func(string) ([]byte, error) {
 			return nil, err
 		}
 		c := config.WithDefaults(file.Cluster, config.Versions{Default: d.Default(), Images: d.Images})
-		s, _, err := engine.Init(engine.Work{Config: &c, Kubeconfig: "/home/me/kube_config_prod.yml"}, pkitest.Source(birth, 0))
+		s, _, err := run.Init(run.Work{Config: &c, Kubeconfig: "/home/me/kube_config_prod.yml"}, pkitest.Source(birth, 0))
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +209,7 @@ nodes: [{address: 10.0.0.1, user: core, role: [controlplane, etcd, worker]}]`,
 			if err != nil || len(unknown) > 0 {
 				t.Fatalf("load: %v, unknown %v", err, unknown)
 			}
-			next, _, err := engine.Init(engine.Work{Config: &c, Before: loaded, Kubeconfig: "./kube_config_cluster.yml"}, pkitest.Source(birth.Add(time.Hour), 5))
+			next, _, err := run.Init(run.Work{Config: &c, Before: loaded, Kubeconfig: "./kube_config_cluster.yml"}, pkitest.Source(birth.Add(time.Hour), 5))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/config/check"
-	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
 )
@@ -203,7 +203,7 @@ func addresses(c *config.Cluster) []string {
 
 // trialRun does what `rke up --init` does, and wants nothing changed but the administrator's certificate.
 func (l *linter) trialRun(c *config.Cluster, s *state.State) {
-	next, _, err := engine.Init(engine.Work{Config: c, Before: s, Kubeconfig: adminPath}, l.Source)
+	next, _, err := run.Init(run.Work{Config: c, Before: s, Kubeconfig: adminPath}, l.Source)
 	if err != nil {
 		l.find(StateFile, "%v", err)
 		return

@@ -12,7 +12,7 @@ import (
 
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/rke1/config"
-	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/export"
 	"github.com/drover-project/drover/rke1/pki/pkitest"
 	"github.com/drover-project/drover/rke1/state"
@@ -38,7 +38,7 @@ func quarryFiles(t *testing.T) (body string, s *state.State) {
 		t.Fatal(err)
 	}
 	c := config.WithDefaults(file.Cluster, want.Known(known))
-	s, _, err = engine.Init(engine.Work{Config: &c, Kubeconfig: "k"}, pkitest.Source(start, 0))
+	s, _, err = run.Init(run.Work{Config: &c, Kubeconfig: "k"}, pkitest.Source(start, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func removal(s pass.Snapshot) Decision {
 }
 
 // stages are what a decision on a cluster whose machines get plans goes through after what came back was read, in this order. Each sets
-// fields of its own: TestStagesSetTheirFields.
+// fields of its own: TestStages.
 var stages = []struct {
 	name string
 	run  func(*pass.Pass)

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/diff"
-	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/export"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/pki"
@@ -120,7 +120,7 @@ func (b *bed) deploy() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, _, err := engine.Init(engine.Work{Config: filled, Kubeconfig: "kube_config_cluster.yml"}, pkitest.Source(now, 0))
+	s, _, err := run.Init(run.Work{Config: filled, Kubeconfig: "kube_config_cluster.yml"}, pkitest.Source(now, 0))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestExportLoadsAgain(t *testing.T) {
 	if err := s.Check(state.Against{Config: &c}); err != nil {
 		t.Error(err)
 	}
-	next, _, err := engine.Init(engine.Work{Config: &c, Before: s, Kubeconfig: "./kube_config_cluster.yml"}, pkitest.Source(now, 5))
+	next, _, err := run.Init(run.Work{Config: &c, Before: s, Kubeconfig: "./kube_config_cluster.yml"}, pkitest.Source(now, 5))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -531,7 +531,7 @@ func (b *bed) made(text string, seed int) []byte {
 		b.Fatal(err)
 	}
 	c := config.WithDefaults(file.Cluster, want.Known(b.Versions))
-	s, _, err := engine.Init(engine.Work{Config: &c, Kubeconfig: "k"}, pkitest.Source(now, seed))
+	s, _, err := run.Init(run.Work{Config: &c, Kubeconfig: "k"}, pkitest.Source(now, seed))
 	if err != nil {
 		b.Fatal(err)
 	}

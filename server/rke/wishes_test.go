@@ -8,7 +8,7 @@ import (
 
 	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
-	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/pki/pkitest"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
@@ -34,7 +34,7 @@ func (b *bed) deployed(more string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	first, _, err := engine.Init(engine.Work{Config: c}, pkitest.Source(b.clock(), 0))
+	first, _, err := run.Init(run.Work{Config: c}, pkitest.Source(b.clock(), 0))
 	if err != nil {
 		b.Fatal(err)
 	}

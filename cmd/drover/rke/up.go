@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/pki"
 )
 
@@ -55,7 +56,7 @@ and what would be done is printed; a cluster that is as it should be has no line
 }
 
 func (c *cluster) init(cmd *cobra.Command, work engine.Work) error {
-	next, changes, err := engine.Init(work, pki.NewSource(time.Now()))
+	next, changes, err := run.Init(work, pki.NewSource(time.Now()))
 	if err != nil {
 		return err
 	}

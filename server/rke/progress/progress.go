@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/rke1/advice"
-	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/store"
@@ -20,7 +20,7 @@ import (
 // writeEvery is how long lines are gathered.
 const writeEvery = time.Second
 
-// Report is the engine.Report of one run.
+// Report is the run.Report of one run.
 type Report struct {
 	Options
 
@@ -39,7 +39,7 @@ type Options struct {
 	// Key is that of the operation.
 	Key string
 	// Steps are the parts of the run, as far as they are known before.
-	Steps []engine.Step
+	Steps []run.Step
 	// Words say what can be done about a warning.
 	Words  advice.Words
 	Now    func() time.Time
@@ -134,7 +134,7 @@ func (p *Report) write(ctx context.Context) {
 	p.pending = p.pending[len(all):]
 }
 
-// Phase implements engine.Report.
+// Phase implements run.Report.
 func (p *Report) Phase(id, title string) {
 	now := p.Now().UTC()
 	p.mu.Lock()
@@ -152,7 +152,7 @@ func (p *Report) Phase(id, title string) {
 	})
 }
 
-// Line implements engine.Report.
+// Line implements run.Report.
 func (p *Report) Line(text string) {
 	now := p.Now().UTC()
 	p.mu.Lock()
@@ -167,7 +167,7 @@ func (p *Report) Line(text string) {
 	})
 }
 
-// Warn implements engine.Report.
+// Warn implements run.Report.
 func (p *Report) Warn(text string, steps ...advice.Step) {
 	p.Line(advice.Sentence("warning: "+text, steps, p.Words))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/rke1/config"
-	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
@@ -268,7 +268,7 @@ func made(t *testing.T, s Snapshot) *state.State {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, _, err := engine.Init(engine.Work{Config: c}, pki.NewSource(time.Now()))
+	next, _, err := run.Init(run.Work{Config: c}, pki.NewSource(time.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/pki/pkitest"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
@@ -22,7 +22,7 @@ func deployed(t *testing.T, config string) Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, _, err := engine.Init(engine.Work{Config: c}, pkitest.Source(now, 0)) // keys that need no time
+	first, _, err := run.Init(run.Work{Config: c}, pkitest.Source(now, 0)) // keys that need no time
 	if err != nil {
 		t.Fatal(err)
 	}

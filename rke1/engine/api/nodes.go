@@ -1,6 +1,6 @@
 // Labels, taints and addresses of nodes.
 
-package engine
+package api
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/kube"
 )
 
@@ -26,32 +27,32 @@ var (
 	controlPlaneTaint = corev1.Taint{Key: roleLabel + config.RoleControlPlane, Value: "true", Effect: corev1.TaintEffectNoSchedule}
 )
 
-// syncNodes gives every node what its config says. A host whose kubelet has not registered
+// SyncNodes gives every node what its config says. A host whose kubelet has not registered
 // yet is waited for.
-func (r *run) syncNodes(ctx context.Context) error {
-	r.line("sync", "Syncing nodes Labels and Taints")
-	err := each(ctx, r.with(""), nodesAtOnce, func(ctx context.Context, h *host) error {
-		was, _ := find(r.deployed(), h.node.Address)
-		r.fail(r.mark(ctx, h, marksOf(h.node, was)))
+func SyncNodes(ctx context.Context, r *run.Run) error {
+	r.Line("sync", "Syncing nodes Labels and Taints")
+	err := run.Each(ctx, r.With(""), nodesAtOnce, func(ctx context.Context, h *run.Host) error {
+		was, _ := run.Find(r.Deployed(), h.Node.Address)
+		r.Fail(mark(ctx, r, h, marksOf(h.Node, was)))
 		return ctx.Err()
 	})
 	if err != nil {
 		return err
 	}
-	r.line("sync", "Successfully synced nodes Labels and Taints")
+	r.Line("sync", "Successfully synced nodes Labels and Taints")
 	return nil
 }
 
-func (r *run) mark(ctx context.Context, h *host, m kube.Marks) error {
+func mark(ctx context.Context, r *run.Run, h *run.Host, m kube.Marks) error {
 	for attempt := 1; ; attempt++ {
-		_, err := r.api.Mark(ctx, nodeName(h.node), m)
-		if missing := new(kube.NodeMissingError); err == nil || !errors.As(err, &missing) || attempt == etcdTries {
+		_, err := r.API.Mark(ctx, run.NodeName(h.Node), m)
+		if missing := new(kube.NodeMissingError); err == nil || !errors.As(err, &missing) || attempt == run.EtcdTries {
 			if err != nil {
-				return fmt.Errorf("host %s: %w", h.node.Address, err)
+				return fmt.Errorf("host %s: %w", h.Node.Address, err)
 			}
 			return nil
 		}
-		if err := r.pause(ctx); err != nil {
+		if err := r.Wait(ctx); err != nil {
 			return err
 		}
 	}
@@ -60,7 +61,7 @@ func (r *run) mark(ctx context.Context, h *host, m kube.Marks) error {
 // marksOf is what a node shall have, and what it had from an older config and shall lose.
 func marksOf(n, was config.Node) kube.Marks {
 	m := kube.Marks{Labels: map[string]string{}, Annotations: map[string]string{
-		"rke.cattle.io/external-ip": n.Address, "rke.cattle.io/internal-ip": internal(n),
+		"rke.cattle.io/external-ip": n.Address, "rke.cattle.io/internal-ip": run.Internal(n),
 	}}
 	for _, role := range []string{config.RoleEtcd, config.RoleControlPlane, config.RoleWorker} {
 		if n.Has(role) {

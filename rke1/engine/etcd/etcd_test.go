@@ -1,6 +1,4 @@
-package engine
-
-// Data of another etcd stay on their file system, which may be mounted at the very directory.
+package etcd
 
 import (
 	"os"
@@ -20,7 +18,7 @@ func TestEtcdDataAreMovedAside(t *testing.T) {
 				}
 			}
 			want := map[bool]string{true: "moved\n"}[member]
-			if out, err := exec.Command("sh", "-c", moveEtcdAside, "aside", dir, aside).CombinedOutput(); err != nil || string(out) != want {
+			if out, err := exec.Command("sh", "-c", MoveEtcdAside, "aside", dir, aside).CombinedOutput(); err != nil || string(out) != want {
 				t.Fatalf("%q %v", out, err)
 			}
 			if _, err := os.Stat(filepath.Join(aside, "member", "wal")); (err == nil) != member {

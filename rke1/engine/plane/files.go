@@ -1,6 +1,6 @@
 // Certificates and files on the hosts.
 
-package engine
+package plane
 
 import (
 	"context"
@@ -11,38 +11,36 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/rke1/desired"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/versions"
 )
 
-// kubernetesDir is the directory of everything that the engine writes on a host, below its prefix.
-const kubernetesDir = "/etc/kubernetes"
-
-// deployFiles writes what differs on every host.
-func (r *run) deployFiles(ctx context.Context) error {
-	r.line("certificates", "Deploying kubernetes certificates to Cluster nodes")
-	if err := each(ctx, r.with(""), parallel, r.deployTo); err != nil {
+// DeployFiles writes what differs on every host.
+func DeployFiles(ctx context.Context, r *run.Run) error {
+	r.Line("certificates", "Deploying kubernetes certificates to Cluster nodes")
+	if err := run.Each(ctx, r.With(""), run.Parallel, r.On(DeployTo)); err != nil {
 		return err
 	}
-	r.line("certificates", "Successfully deployed kubernetes certificates to Cluster nodes")
+	r.Line("certificates", "Successfully deployed kubernetes certificates to Cluster nodes")
 	return nil
 }
 
-// directory is the host's /etc/kubernetes.
-func (r *run) directory(h *host) onhost.Directory {
-	where := path.Join(h.prefix, kubernetesDir)
-	return onhost.Directory{OnHost: where, Path: where, Image: r.work.Config.SystemImages.Alpine, Auth: r.plan.Login(r.work.Config.SystemImages.Alpine)}
+// Directory is the host's /etc/kubernetes.
+func Directory(r *run.Run, h *run.Host) onhost.Directory {
+	where := path.Join(h.Prefix, run.KubernetesDir)
+	return onhost.Directory{OnHost: where, Path: where, Image: r.Work.Config.SystemImages.Alpine, Auth: r.Plan.Login(r.Work.Config.SystemImages.Alpine)}
 }
 
-// filesOf are the files that a host should have.
-func (r *run) filesOf(h *host) []onhost.File {
+// FilesOf are the files that a host should have.
+func FilesOf(r *run.Run, h *run.Host) []onhost.File {
 	var files []onhost.File
-	for _, f := range pki.FilesFor(r.work.Config, h.node, h.prefix, r.bundle()) {
+	for _, f := range pki.FilesFor(r.Work.Config, h.Node, h.Prefix, r.Bundle()) {
 		files = append(files, onhost.File{Path: f.Path, Contents: f.Content, Mode: f.Mode, UID: f.UID, GID: f.GID})
 	}
-	for _, f := range h.desired.Files {
+	for _, f := range h.Desired.Files {
 		if f.Content != "" {
 			files = append(files, onhost.File{Path: f.Path, Contents: []byte(f.Content), Mode: f.Mode})
 		}
@@ -50,32 +48,33 @@ func (r *run) filesOf(h *host) []onhost.File {
 	return files
 }
 
-func (r *run) deployTo(ctx context.Context, h *host) error {
+// DeployTo writes what differs on one host, and removes what the config has no more.
+func DeployTo(ctx context.Context, r *run.Run, h *run.Host) error {
 	var gone []string
-	for _, f := range h.desired.Files {
+	for _, f := range h.Desired.Files {
 		if f.Content == "" {
 			gone = append(gone, f.Path)
 		}
 	}
-	files := r.filesOf(h)
-	changed, there, err := h.Put(ctx, r.directory(h), files)
+	files := FilesOf(r, h)
+	changed, there, err := h.Put(ctx, Directory(r, h), files)
 	if err != nil {
 		return err
 	}
 	for _, name := range changed {
-		r.line("file-deploy", "Deploying file [%s] to node [%s]", name, h.node.Address)
+		r.Line("file-deploy", "Deploying file [%s] to node [%s]", name, h.Node.Address)
 	}
-	h.written = there
+	h.Written = there
 	gone = slices.DeleteFunc(gone, func(name string) bool { _, is := there[name]; return !is })
-	return r.removeFiles(ctx, h, gone)
+	return RemoveFiles(ctx, r, h, gone)
 }
 
-// removeFiles takes files away that the config has no more.
-func (r *run) removeFiles(ctx context.Context, h *host, names []string) error {
+// RemoveFiles takes files away that the config has no more.
+func RemoveFiles(ctx context.Context, r *run.Run, h *run.Host, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	dir := r.directory(h)
+	dir := Directory(r, h)
 	_, err := h.Run(ctx, onhost.Once{Process: nodeconfig.Process{
 		Name: "file-deployer", Image: dir.Image, ImageRegistryAuthConfig: dir.Auth, NetworkMode: "none", Binds: []string{dir.OnHost + ":" + dir.Path},
 		Command: append([]string{"rm", "-f", "--"}, names...),
@@ -86,19 +85,19 @@ func (r *run) removeFiles(ctx context.Context, h *host, names []string) error {
 	return nil
 }
 
-// renewed says that a container runs with certificates that have been changed on its host
+// Renewed says that a container runs with certificates that have been changed on its host
 // since it started. What was deployed before is compared, too: files that another command wrote
 // again as they were restart nothing.
-func (r *run) renewed(h *host, c nodeconfig.Container) bool {
+func Renewed(r *run.Run, h *run.Host, c nodeconfig.Container) bool {
 	newer := func(file string) bool {
-		f, ok := h.written[path.Join(h.prefix, file)]
+		f, ok := h.Written[path.Join(h.Prefix, file)]
 		return ok && !f.Changed.Before(c.Started.Truncate(time.Second))
 	}
-	if c.Name == desired.KubeAPIServer && r.encrypting() != r.before.Current.Encryption && newer(desired.EncryptionFile) {
+	if c.Name == desired.KubeAPIServer && r.Encrypting() != r.Before.Current.Encryption && newer(desired.EncryptionFile) {
 		return true
 	}
-	for _, entry := range entriesOf(c.Name, h) {
-		if !r.differs(entry) || r.rereads(c.Name, entry) {
+	for _, entry := range EntriesOf(c.Name, h) {
+		if !differs(r, entry) || rereads(r, c.Name, entry) {
 			continue
 		}
 		for _, name := range []string{pki.Path(entry), pki.KeyPath(entry)} {
@@ -111,22 +110,22 @@ func (r *run) renewed(h *host, c nodeconfig.Container) bool {
 }
 
 // differs says that a certificate is another than the one that was deployed.
-func (r *run) differs(entry string) bool {
-	before, now := r.before.Current.Certificates[entry], r.bundle()[entry]
+func differs(r *run.Run, entry string) bool {
+	before, now := r.Before.Current.Certificates[entry], r.Bundle()[entry]
 	return before.CertificatePEM != now.CertificatePEM || before.KeyPEM != now.KeyPEM
 }
 
 // rereads says that a container takes the new certificate of an entry into use while it runs: API servers look at their own within a
 // minute, from 1.18 on, and etcd at each connection. It has to have the same key, so that the one of before is as good until
 // then; what is new in it are names of hosts.
-func (r *run) rereads(container, entry string) bool {
-	before, now := r.before.Current.Certificates[entry], r.bundle()[entry]
+func rereads(r *run.Run, container, entry string) bool {
+	before, now := r.Before.Current.Certificates[entry], r.Bundle()[entry]
 	if before.KeyPEM == "" || before.KeyPEM != now.KeyPEM {
 		return false
 	}
 	switch container {
 	case desired.KubeAPIServer:
-		v, known := versions.Parse(r.work.Config.KubernetesVersion)
+		v, known := versions.Parse(r.Work.Config.KubernetesVersion)
 		return entry == pki.APIServer && known && v.AtLeast(1, 18)
 	case desired.Etcd:
 		return entry != pki.CA
@@ -134,11 +133,11 @@ func (r *run) rereads(container, entry string) bool {
 	return false
 }
 
-// entriesOf are the certificates that a container reads at its start.
-func entriesOf(container string, h *host) []string {
+// EntriesOf are the certificates that a container reads at its start.
+func EntriesOf(container string, h *run.Host) []string {
 	switch container {
 	case desired.Etcd:
-		return []string{pki.CA, pki.EtcdName(h.node)}
+		return []string{pki.CA, pki.EtcdName(h.Node)}
 	case desired.KubeAPIServer:
 		return []string{pki.CA, pki.APIServer, pki.ServiceAccount, pki.RequestHeaderCA, pki.ProxyClient, pki.Node, pki.EtcdClient, pki.EtcdClientCA}
 	case desired.ControllerManager:
@@ -146,7 +145,7 @@ func entriesOf(container string, h *host) []string {
 	case desired.Scheduler:
 		return []string{pki.Scheduler}
 	case desired.Kubelet:
-		return []string{pki.CA, pki.Node, pki.KubeletName(h.node)}
+		return []string{pki.CA, pki.Node, pki.KubeletName(h.Node)}
 	case desired.KubeProxy:
 		return []string{pki.Proxy}
 	}

@@ -1,6 +1,6 @@
 // Whether a container works: asked over a connection from its own host.
 
-package engine
+package plane
 
 import (
 	"context"
@@ -8,43 +8,44 @@ import (
 	"errors"
 
 	"github.com/drover-project/drover/rke1/desired"
+	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
 )
 
-// awaitHealth waits until a container works, when there is a way to ask it.
-func (r *run) awaitHealth(ctx context.Context, h *host, c desired.Container) error {
+// AwaitHealth waits until a container works, when there is a way to ask it.
+func AwaitHealth(ctx context.Context, r *run.Run, h *run.Host, c desired.Container) error {
 	if c.HealthCheck.URL == "" || c.Name == desired.Etcd {
 		return nil // etcd's health is its cluster's, and asked where that is known
 	}
 	var trust *tls.Config
-	tries := healthTries
+	tries := run.HealthTries
 	if c.Name == desired.KubeAPIServer {
-		tries = apiTries
+		tries = run.ApiTries
 		var err error
-		if trust, err = r.trust(pki.APIServer, "localhost"); err != nil {
+		if trust, err = r.Trust(pki.APIServer, "localhost"); err != nil {
 			return err
 		}
 	}
-	r.line("healthcheck", "Start Healthcheck on service [%s] on host [%s]", c.Name, h.node.Address)
+	r.Line("healthcheck", "Start Healthcheck on service [%s] on host [%s]", c.Name, h.Node.Address)
 	check := onhost.Check{URL: c.HealthCheck.URL, TLS: trust, Container: c.Name, Tries: tries, Pause: r.Pause}
 	err := h.Await(ctx, check, func(attempt int, err error) {
-		r.line("healthcheck", "service [%s] on host [%s] does not work yet, try %d of %d: %v", c.Name, h.node.Address, attempt, tries, err)
+		r.Line("healthcheck", "service [%s] on host [%s] does not work yet, try %d of %d: %v", c.Name, h.Node.Address, attempt, tries, err)
 	})
 	if err != nil {
 		return err
 	}
-	r.line("healthcheck", "service [%s] on host [%s] is healthy", c.Name, h.node.Address)
+	r.Line("healthcheck", "service [%s] on host [%s] is healthy", c.Name, h.Node.Address)
 	return nil
 }
 
-// awaitSocket waits until cri-dockerd listens beside a kubelet that was started: the kubelet answers for a while without it, and
+// AwaitSocket waits until cri-dockerd listens beside a kubelet that was started: the kubelet answers for a while without it, and
 // the container that has both starts again and again.
-func (r *run) awaitSocket(ctx context.Context, h *host, c desired.Container) error {
+func AwaitSocket(ctx context.Context, r *run.Run, h *run.Host, c desired.Container) error {
 	if !c.CRIDockerd() {
 		return nil
 	}
-	once, err := r.plan.Once(h.node.Address)
+	once, err := r.Plan.Once(h.Node.Address)
 	if err != nil {
 		return err
 	}
@@ -54,12 +55,12 @@ func (r *run) awaitSocket(ctx context.Context, h *host, c desired.Container) err
 		if err == nil || !errors.As(err, &failed) {
 			return err
 		}
-		r.line("healthcheck", "cri-dockerd on host [%s] does not listen yet, try %d of %d", h.node.Address, attempt, healthTries)
-		if attempt == healthTries {
+		r.Line("healthcheck", "cri-dockerd on host [%s] does not listen yet, try %d of %d", h.Node.Address, attempt, run.HealthTries)
+		if attempt == run.HealthTries {
 			output, _ := h.Logs(ctx, c.Name, 20) // without them the sentence is still true
-			return &onhost.UnhealthyError{Host: h.node.Address, Container: c.Name, URL: "unix://" + desired.CRISocket, Last: errNobodyListens, Output: output}
+			return &onhost.UnhealthyError{Host: h.Node.Address, Container: c.Name, URL: "unix://" + desired.CRISocket, Last: errNobodyListens, Output: output}
 		}
-		if err := r.pause(ctx); err != nil {
+		if err := r.Wait(ctx); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,85 @@
+// The hosts of a run.
+
+package run
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/desired"
+	"github.com/drover-project/drover/rke1/diff"
+	"github.com/drover-project/drover/rke1/onhost"
+)
+
+// Host is a host that answered.
+type Host struct {
+	*onhost.Host
+	Node  config.Node
+	Facts desired.Facts
+	// Prefix stands before the paths on the host.
+	Prefix string
+	// Schedules says that the run has made the container that takes snapshots again and again.
+	Schedules bool
+	// Leaves says that the host is not in the config any more.
+	Leaves bool
+	// Desired is what should be on the host, Found what was there when the run began.
+	Desired desired.Host
+	Found   diff.Found
+	// Written is when the files below /etc/kubernetes were written, by path.
+	Written map[string]onhost.File
+}
+
+// Close ends the connections to all hosts.
+func (r *Run) Close() {
+	for _, h := range r.Hosts {
+		h.Close()
+	}
+}
+
+// Calls is how many calls of Docker's API the run has made.
+func (r *Run) Calls() (all int64) {
+	for _, h := range r.Hosts {
+		all += h.Calls()
+	}
+	return all
+}
+
+// Why is the reason that a host was not opened, without its name.
+func Why(err error) error {
+	if away, ok := errors.AsType[*onhost.UnreachableError](err); ok {
+		return away.Err
+	}
+	return err
+}
+
+// Values are those of a map, in the order of its keys.
+func Values(m map[string]error) []error {
+	var all []error
+	for _, key := range SortedKeys(m) {
+		all = append(all, m[key])
+	}
+	return all
+}
+
+// SortedKeys are the keys of a map.
+func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// Names are the addresses of hosts, for sentences.
+func Names(hosts []*Host) string {
+	all := make([]string, len(hosts))
+	for i, h := range hosts {
+		all[i] = h.Node.Address
+	}
+	return strings.Join(all, ", ")
+}
+
+// TakenError is that containers of somebody else have the names of the cluster's.
+type TakenError struct{ Containers []string }
+
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("containers of somebody else have names that the cluster needs; remove or rename them (docker rename): %v", e.Containers)
+}
