@@ -22,11 +22,11 @@ func StateOf(ctx context.Context, o run.Options, c *config.Cluster, credentials 
 	if err := reach.Any(ctx, r); err != nil {
 		return nil, err
 	}
-	api, err := kube.Open(credentials, func(ctx context.Context) (net.Conn, error) { return api.Dial(ctx, r) })
+	cluster, err := kube.Open(credentials, func(ctx context.Context) (net.Conn, error) { return api.Dial(ctx, r) })
 	if err != nil {
 		return nil, err
 	}
-	text, err := api.ReadState(ctx)
+	text, err := cluster.ReadState(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func loseRoles(ctx context.Context, r *run.Run) error {
 
 // Clean takes a host's containers, and everything that the cluster left there. Snapshots of etcd stay unless the work says
 // otherwise.
-func Clean(ctx context.Context, r *run.Run, h *run.Host, etcd bool) error {
+func Clean(ctx context.Context, r *run.Run, h *run.Host, member bool) error {
 	r.Line("hosts", "Cleaning up host [%s]", h.Node.Address)
 	for _, name := range slices.Backward(desired.Names()) {
 		for _, prefix := range []string{"", nodeconfig.OldPrefix, nodeconfig.NewPrefix} {
@@ -99,7 +99,7 @@ func Clean(ctx context.Context, r *run.Run, h *run.Host, etcd bool) error {
 		with.Image = r.Work.Config.SystemImages.Alpine
 		with.Auth = r.Plan.Login(with.Image)
 	}
-	stays, err := with.Clean(ctx, leavings(r, h, etcd))
+	stays, err := with.Clean(ctx, leavings(r, h, member))
 	for _, text := range stays {
 		r.Report.Warn(text)
 	}
@@ -117,8 +117,8 @@ func cleanerOn(ctx context.Context, r *run.Run, h *run.Host) (cleaner.Host, erro
 	return cleaner.Host{Host: h.Host, Image: image}, err
 }
 
-func leavings(r *run.Run, h *run.Host, etcd bool) cleaner.Plan {
-	return cleaner.Plan{Prefix: h.Prefix, Etcd: etcd, Snapshots: r.Work.RemoveSnapshots, Plugin: r.Work.Config.Network.Plugin}
+func leavings(r *run.Run, h *run.Host, member bool) cleaner.Plan {
+	return cleaner.Plan{Prefix: h.Prefix, Etcd: member, Snapshots: r.Work.RemoveSnapshots, Plugin: r.Work.Config.Network.Plugin}
 }
 
 // Goes says what clean would remove from a host that could be reached, a line each.
