@@ -12,7 +12,6 @@ import (
 	"github.com/drover-project/drover/daemon/life"
 	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/plans/apply"
-	"github.com/drover-project/drover/plans/backoff"
 )
 
 // observe hands an event to everybody who shows it.
@@ -31,7 +30,8 @@ func (a *agent) looking() http.Handler {
 
 // openStatus takes the socket before anything on the host is touched: two agents with the
 // same ledgers would undo each other's work. One with other ledgers, or a socket that
-// cannot be made, is no reason not to work: the socket is tried again as long as the agent runs.
+// cannot be made, is no reason not to work: the part tries again as long as the agent runs. A process that an agent had
+// begun to start when it was killed holds the lock for a moment longer than the agent.
 func (a *agent) openStatus(ctx context.Context) error {
 	if a.StatusSocket == "" {
 		return nil
@@ -53,27 +53,11 @@ func (a *agent) openStatus(ctx context.Context) error {
 		now := socket
 		socket = nil
 		if now == nil {
-			if now, err = a.takeStatus(ctx); err != nil {
+			if now, err = status.Listen(a.StatusSocket); err != nil {
 				return err
 			}
 		}
 		return now.Serve(ctx, handler, a.Logger)
 	}})
 	return nil
-}
-
-// takeStatus waits until the socket can be taken. A process that an agent had begun to start when it was killed holds the
-// lock for a moment longer than the agent.
-func (a *agent) takeStatus(ctx context.Context) (*status.Socket, error) {
-	pause := backoff.Backoff{Min: time.Second, Max: time.Minute, Floor: 0.5}
-	for {
-		socket, err := status.Listen(a.StatusSocket)
-		if err == nil {
-			return socket, nil
-		}
-		a.Logger.Debug("the status socket cannot be taken", "error", err)
-		if err := backoff.Wait(ctx, pause.Next()); err != nil {
-			return nil, err
-		}
-	}
 }

@@ -26,16 +26,17 @@ func TestImportedCluster(t *testing.T) {
 		state    records.ClusterState
 		text     string
 		removed  bool
+		again    time.Duration // when it is looked at again
 	}{
 		{name: "nobody has come", state: records.ClusterPending, text: "waits for its agent: apply in it what `drover clusters import office` prints"},
 		{name: "it is reached", agent: agent, tunnel: open, api: reached, state: records.ClusterActive},
 		{name: "its API does not answer yet", agent: agent, tunnel: open, api: observed.API{Cause: "unauthorized"}, state: records.ClusterPending, text: "does not answer through it: unauthorized"},
 		{name: "its API does not answer any more", agent: agent, tunnel: open, api: observed.API{Cause: "unauthorized"}, before: records.ClusterStatus{Initialized: true, State: records.ClusterActive}, state: records.ClusterUnavailable, text: "unauthorized"},
 		{name: "its agent is gone", agent: agent, tunnel: lost, before: records.ClusterStatus{Initialized: true, State: records.ClusterActive}, state: records.ClusterUnavailable, text: "its agent is not connected since 2026-05-01T11:00:00Z (no answer); in the cluster: kubectl"},
-		{name: "its agent is gone since a moment", agent: agent, tunnel: observed.Tunnel{Since: now.Add(-time.Second)}, before: records.ClusterStatus{Initialized: true, State: records.ClusterActive, Ready: true}, state: records.ClusterActive},
+		{name: "its agent is gone since a moment", agent: agent, tunnel: observed.Tunnel{Since: now.Add(-time.Second)}, before: records.ClusterStatus{Initialized: true, State: records.ClusterActive, Ready: true}, state: records.ClusterActive, again: 14 * time.Second},
 		{name: "its agent came and went before it was reached", agent: agent, tunnel: lost, state: records.ClusterPending, text: "prints again"},
 		{name: "it leaves, and nobody ever came", deleting: true, removed: true},
-		{name: "it leaves, and its agent cleans up", agent: agent, tunnel: open, api: reached, deleting: true, state: records.ClusterRemoving, text: "being removed by its agent"},
+		{name: "it leaves, and its agent cleans up", agent: agent, tunnel: open, api: reached, deleting: true, state: records.ClusterRemoving, text: "being removed by its agent", again: 15 * time.Second},
 		{name: "it leaves, and is clean", agent: &records.ClusterAgent{CA: "ca", Cleaned: now}, tunnel: open, deleting: true, removed: true},
 		{name: "it leaves, and nobody is there to clean", agent: agent, tunnel: lost, deleting: true, removed: true},
 	} {
@@ -56,6 +57,9 @@ func TestImportedCluster(t *testing.T) {
 				d.Cluster.Status = &tc.before
 			}
 			got := *d.Cluster.Status
+			if d.Again != tc.again {
+				t.Errorf("looked at again after %v", d.Again)
+			}
 			if got.State != tc.state || !strings.Contains(got.Message, tc.text) || (got.Message == "") != (tc.text == "") || strings.Contains(got.Message, "secret") {
 				t.Errorf("%s: %s", got.State, got.Message)
 			}
