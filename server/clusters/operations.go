@@ -33,7 +33,7 @@ type params struct {
 	// Machine is the one to remove, in the way of Leave.
 	Machine records.MachineKey `json:"machine,omitempty"`
 	Leave   records.Leave      `json:"leave,omitzero"`
-	// Ask is what package ops carries out; see server/daytwo.
+	// Ask is what package steps carries out; see server/daytwo.
 	Ask json.RawMessage `json:"ask,omitempty"`
 	// Guard is of an upgrade that begins with a snapshot.
 	Guard *steps.Guard `json:"guard,omitempty"`
@@ -221,7 +221,7 @@ func changed(cluster records.Cluster) records.Cluster {
 	return cluster
 }
 
-// PreviewOperation is what an operation of package ops would do on the machines of its cluster if it began now, in its order. The
+// PreviewOperation is what an operation of package steps would do on the machines of its cluster if it began now, in its order. The
 // error says why it could not begin.
 func (c *Controller) PreviewOperation(o operations.Operation) ([]string, error) {
 	cluster, ok := c.State.Clusters.Get(o.Subject)

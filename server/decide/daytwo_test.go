@@ -85,7 +85,7 @@ func (w *world) fails(m *pass.Machine) {
 	})
 }
 
-// ask begins an operation of package ops.
+// ask begins an operation of package steps.
 func (w *world) ask(kind operations.Kind, r steps.Request) {
 	w.Helper()
 	w.begin(kind)

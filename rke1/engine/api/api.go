@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/rke1/state"
 )
 
-// RestartPods restarts the cluster's own pods, which keep in memory what is no longer so.
+// RestartPods restarts the pods of the cluster's own add-ons: they keep the CA of before in memory.
 func RestartPods(ctx context.Context, r *run.Run) error {
 	r.Line("restart", "Restarting network, ingress, and metrics pods")
 	n, err := r.API.DeletePods(ctx, kube.ClusterPods())

@@ -53,7 +53,7 @@ func EncryptSecrets(ctx context.Context, r *run.Run) error {
 	return RewriteSecrets(ctx, r, is)
 }
 
-// forgetKeys removes the file of the keys once no API server is told to read it.
+// forgetKeys removes the file of the encryption keys from control plane hosts, once no API server there has it among its arguments.
 func forgetKeys(ctx context.Context, r *run.Run) error {
 	if r.Work.UpdateOnly {
 		return nil
@@ -94,8 +94,8 @@ func deployEncryption(ctx context.Context, r *run.Run, text string) error {
 	return api.Open(ctx, r)
 }
 
-// rewriteTries is how often all Secrets are written again before one that stays as it was is an error: somebody may
-// write while they are.
+// rewriteTries is how often all Secrets are written again before one that stays as it was is an error: other
+// clients of the API may write Secrets at the same time.
 const rewriteTries = 3
 
 // RewriteSecrets writes every Secret again and asks etcd whether all of them are as a text says.

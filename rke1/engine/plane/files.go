@@ -86,8 +86,8 @@ func RemoveFiles(ctx context.Context, r *run.Run, h *run.Host, names []string) e
 }
 
 // Renewed says that a container runs with certificates that have been changed on its host
-// since it started. What was deployed before is compared, too: files that another command wrote
-// again as they were restart nothing.
+// since it started. What was deployed before is compared, too: a file that
+// another command wrote again with the same contents restarts nothing.
 func Renewed(r *run.Run, h *run.Host, c nodeconfig.Container) bool {
 	newer := func(file string) bool {
 		f, ok := h.Written[path.Join(h.Prefix, file)]

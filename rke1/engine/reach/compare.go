@@ -1,5 +1,4 @@
-// What differs between what should be on the hosts and what is there. A dry run ends here
-// and prints it; a run does it.
+// What should be on the hosts that answered, and what is there. Nothing is changed before all of them are known.
 
 package reach
 

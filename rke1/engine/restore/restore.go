@@ -183,7 +183,7 @@ func Data(ctx context.Context, r *run.Run, name string) error {
 	})
 }
 
-// RestartKubelets restarts kubelets and proxies, which know a cluster that is no more.
+// RestartKubelets restarts kubelets and kube-proxies: they know objects that the restored etcd does not have.
 func RestartKubelets(ctx context.Context, r *run.Run) error {
 	return run.Each(ctx, r.With(""), run.Parallel, func(ctx context.Context, h *run.Host) error {
 		if err := reach.Look(ctx, r, h); err != nil {

@@ -105,8 +105,8 @@ func strategy(r *run.Run) config.UpgradeStrategy {
 	return config.UpgradeStrategy{}
 }
 
-// room is how many hosts may have their turn at a time. Where nothing changes nobody has to be away for it, whatever
-// other hosts are.
+// room is how many hosts may have their turn at a time. Where no host changes, all may have it at
+// the same time, also when other hosts cannot be reached.
 func room(r *run.Run, hosts []*run.Host, role, text, usual string, planes ...string) (int, error) {
 	changes := slices.ContainsFunc(hosts, func(h *run.Host) bool { return len(plane.Differences(r, h, planes...)) > 0 })
 	if !changes {

@@ -77,7 +77,7 @@ func Names(hosts []*Host) string {
 	return strings.Join(all, ", ")
 }
 
-// TakenError is that containers of somebody else have the names of the cluster's.
+// TakenError is that a host has containers which are not the cluster's and have the names of its containers.
 type TakenError struct{ Containers []string }
 
 func (e *TakenError) Error() string {

@@ -183,7 +183,7 @@ func (r *Run) Perform(ctx context.Context, phases []Phase) error {
 	return nil
 }
 
-// ErrStopped is what Stop returns when somebody asked for the end of a run.
+// ErrStopped is what Options.Stop returns when a person has asked for the end of the run.
 var ErrStopped = errors.New("the run was stopped; the next one goes on from here")
 
 // SafePoint is where a run may be stopped: its error ends it.

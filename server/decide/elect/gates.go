@@ -1,5 +1,4 @@
-// Operations on clusters that run, such as snapshots, restores and rotations: package ops decides their next step, here
-// it is told of the machines, and what it gives becomes plans.
+// The conditions under which a cluster's machines get plans at all.
 
 package elect
 

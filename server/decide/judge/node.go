@@ -1,4 +1,4 @@
-// Moving pods away before a machine changes, and letting them come back.
+// Judging a machine's node: the last step to Active is taken by what the cluster's own API shows.
 
 package judge
 

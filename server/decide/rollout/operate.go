@@ -1,4 +1,4 @@
-// Operations on clusters that run, such as snapshots, restores and rotations: package ops decides their next step, here
+// Operations on clusters that run, such as snapshots, restores and rotations: package steps decides their next step, here
 // it is told of the machines, and what it gives becomes plans.
 
 package rollout
