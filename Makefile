@@ -3,12 +3,13 @@
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
 LDFLAGS := -s -w -X github.com/drover-project/drover.Version=$(VERSION)
 AGENT_DIR := server/assets/bin
-# What runs on hosts needs no C library; what is built here for tests is built the same way, so that nothing is compiled twice.
+# What runs on hosts needs no C library and names no path of the machine that built it; what is built for tests is built the same
+# way, so that nothing is compiled twice, nor again in another clone.
 export CGO_ENABLED = 0
-TRIMPATH ?= -trimpath
-GO_BUILD := go build $(TRIMPATH) -ldflags '$(LDFLAGS)'
+export GOFLAGS = -trimpath
+GO_BUILD := go build -ldflags '$(LDFLAGS)'
 
-.PHONY: build agents images test fuzz k3s rke2standin rke1images helm oidc e2e e2e-full lint bench quickstart setup setup-test setup-e2e clean
+.PHONY: build agents images formatted test fuzz k3s rke2standin rke1images helm oidc e2e e2e-full lint bench quickstart setup setup-test setup-e2e clean
 
 build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
 	$(GO_BUILD) -tags embedassets -o bin/drover ./cmd/drover
@@ -37,8 +38,11 @@ setup-e2e: ## what the end-to-end tests need beside hosts: directories of people
 # Decisions have no goroutine that could race, and many orders of events to be tried: the detector would make that five times slower.
 NO_GOROUTINES := github.com/drover-project/drover/server/decide
 
+formatted: # before the minutes that tests take
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt these:"; echo "$$unformatted"; exit 1; }
+
 # A program with the race detector waits a second before it ends, and tests start hundreds; all goroutines have been waited for by then.
-test: setup-test ## unit and integration tests, with the race detector; no Docker, no network beyond loopback
+test: formatted setup-test ## unit and integration tests, with the race detector; no Docker, no network beyond loopback
 	go vet ./...
 	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -vet=off -race -ldflags=-linkmode=internal $$(go list ./... | grep -v -x $(NO_GOROUTINES)) # a quarter less to link than by gcc
 	go test -vet=off ./tunnel $(NO_GOROUTINES) # the former once more for what the original's library carries, which races with itself
@@ -57,7 +61,7 @@ FUZZ += daemon/podlogs:FuzzLines rke1/ecr:FuzzRead rke1/config/check:FuzzForms s
 	installers/kubeconfig:FuzzRead tunnel/answers:FuzzScan tunnel/connect:FuzzDecode rke1/onhost:FuzzLogs rke1/onhost:FuzzDocker \
 	plans:FuzzReadHostReport plans:FuzzReadOutcome plans:FuzzDecodeOutputs plans:FuzzDecodeProbeStatuses plans:FuzzDecodePeriodicOutputs \
 	server/planapi:FuzzAgentUpdate server/planapi:FuzzAgentBody server/registration/hostrequest:FuzzRequest server/downstream/nodes:FuzzSeen \
-	server/downstream/kubeproxy:FuzzPeek server/daytwo:FuzzListed server/controllers/certificates:FuzzAnswer server/api/native:FuzzHostLog \
+	server/downstream/kubeproxy:FuzzPeek server/etcdops:FuzzListed server/controllers/certificates:FuzzAnswer server/api/native:FuzzHostLog \
 	server/outgoing:FuzzRanges server/directories/ldap:FuzzCount server/api/secrets:FuzzProtobuf
 
 fuzz: setup-test ## what is read from outside, FUZZTIME (10s) each
@@ -101,8 +105,7 @@ e2e: k3s rke1images setup-e2e oidc ## a systemd host joins a real server and bec
 # The checkers are pinned in test/lint/tools.mod, apart from the product's own dependencies.
 LINT_TOOL := go tool -modfile=test/lint/tools.mod
 
-lint: setup-test ## formatting, vet, golangci-lint (staticcheck and gosec in it), known vulnerabilities, shell scripts
-	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt these:"; echo "$$unformatted"; exit 1; }
+lint: formatted setup-test ## formatting, vet, golangci-lint (staticcheck and gosec in it), known vulnerabilities, shell scripts
 	go vet ./...
 	go vet -tags e2e,e2e_full ./test/...
 	$(LINT_TOOL) golangci-lint run -c test/lint/golangci.yml ./...
@@ -113,10 +116,10 @@ lint: setup-test ## formatting, vet, golangci-lint (staticcheck and gosec in it)
 		echo "known vulnerabilities were NOT looked up: $${GOVULNDB:-https://vuln.go.dev} cannot be reached (GOVULNDB takes a copy of the database)"; \
 	fi
 	shellcheck -s sh installers/*.sh install.sh system-agent-uninstall.sh packaging/suc/run.sh test/bed/setup.sh test/realk3s/image/run.sh test/rke2standin/image/*.sh test/rke1images/image/bash test/rke1images/image/install-cni.sh test/peer/build-agent.sh
-	shellcheck -s sh -e SC2034,SC2154 installers/errand/*.sh # each stands behind once.sh
+	shellcheck -s sh -e SC2034,SC2154 installers/hostjob/*.sh # each stands behind once.sh
 	shellcheck -s bash test/rke1images/image/entrypoint.sh
 
-bench: build ## the measures of README.md, on this machine
+bench: build ## the measures of docs/benchmarks.md, on this machine
 	go run ./test/bench
 	go test -run '^$$' -bench "Carriers|SlowLine" -benchtime 3s ./tunnel
 	@echo "both agents under a kube-apiserver, which needs the kit that make k3s builds: go test -tags e2e -run '^$$' -bench Plan -benchtime 40x ./test/peer"

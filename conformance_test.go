@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestConformance holds that every test which docs/conformance.md names exists.
+// TestConformance holds that every test which docs/explanation/rancher-clients.md names exists.
 func TestConformance(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("docs", "conformance.md"))
+	text, err := os.ReadFile(filepath.Join("docs", "explanation", "rancher-clients.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestConformance(t *testing.T) {
 	}
 	for _, name := range names {
 		if !strings.Contains(all.String(), "func "+string(name[1])+"(") {
-			t.Errorf("docs/conformance.md names %s, which is no test", name[1])
+			t.Errorf("docs/explanation/rancher-clients.md names %s, which is no test", name[1])
 		}
 	}
 }

@@ -558,7 +558,7 @@ machine_id() {
     [ ${#id} -le 63 ] || die "the machine id \"$id\" has more than 63 characters"
 }
 
-# machine_proof: that this host has the token of the machine that it is already, so that nobody else can take its place.
+# machine_proof: that this host has the token of the machine that it is already, so that no other host can take its place.
 # The token stays here: only its checksum together with the registration token's is sent, which is of use at no other server.
 machine_proof() {
     known=''
@@ -841,8 +841,8 @@ TEXT
     if systemd_knows 254; then printf '%s\n' RestartSteps=5 RestartMaxDelaySec=60s; fi
     cat <<TEXT
 TimeoutStopSec=30
-# What follows holds for the instructions of plans too, which are installers and whatever they start: nothing here may
-# keep an installer from its work. docs/systemd.md has the reasons line by line.
+# What follows holds for the instructions of plans too, which are installers and what they start: nothing here may
+# keep an installer from its work. docs/reference/system-agent-unit.md has the reasons line by line.
 UMask=0022
 LimitCORE=0
 LimitNOFILE=1024:524288
@@ -922,7 +922,7 @@ keep_previous() {
     previous=true
 }
 
-# end_update: this run replaces the agent itself, so nobody else decides on it any longer
+# end_update: this run replaces the agent itself, so no other process decides on it any longer
 end_update() {
     [ -e "$CATTLE_ROOT$UNIT_DIR/$UPDATE_UNIT" ] || return 0
     info 'ending an update of the agent that is under way'

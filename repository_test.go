@@ -14,9 +14,12 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
@@ -31,17 +34,21 @@ var rooms = map[string]struct {
 	may []string
 	why string
 }{
-	"":            {nil, "the root holds what all share and must stay free of all"},
-	"plans":       {[]string{"plans"}, "what a plan is must be readable by anything, agents and servers of any make included"},
-	"installers":  {[]string{"plans", "installers"}, "what a distribution needs does not depend on who decides or who performs"},
-	"tunnel":      {[]string{"plans", "tunnel"}, "a tunnel carries anybody's connections and knows nobody's business"},
-	"rke1":        {[]string{"", "plans", "installers", "tunnel", "rke1"}, "the engine runs in the server and in the command line alike"},
-	"daemon":      {[]string{"", "plans", "installers", "tunnel", "daemon"}, "the agent must work under any server, so it cannot lean on ours"},
-	"daemon/node": {[]string{"", "plans", "tunnel", "rke1", "daemon", "daemon/node"}, "the node agent performs RKE1's node configs; the system agent beside it must not carry Docker's client"},
-	"server":      {[]string{"", "plans", "installers", "tunnel", "rke1", "server"}, "the server must work with any agent, so it cannot lean on ours"},
-	"cmd":         {[]string{"", "plans", "installers", "tunnel", "rke1", "daemon", "daemon/node", "server", "cmd"}, "programs wire rooms; the test bed is not part of the product"},
-	"packaging":   {[]string{"", "packaging"}, "packages are made of files, not of code"},
-	"test":        {[]string{"", "plans", "installers", "tunnel", "rke1", "daemon", "daemon/node", "server", "cmd", "test", "packaging"}, "tests may use everything"},
+	"":              {nil, "the root holds what all share and must stay free of all"},
+	"apitypes":      {nil, "what programs of others are built on changes for no reason of ours"},
+	"client":        {[]string{"apitypes"}, "what programs of others are built on carries nothing of the server's"},
+	"docs":          {nil, "the documentation is text, which the server shows"},
+	"docs/programs": {[]string{"apitypes", "client"}, "the programs of the documentation use what all programs may use"},
+	"plans":         {[]string{"plans"}, "what a plan is must be readable by anything, agents and servers of any make included"},
+	"installers":    {[]string{"plans", "installers"}, "what a distribution needs does not depend on who decides or who performs"},
+	"tunnel":        {[]string{"plans", "tunnel"}, "a tunnel carries connections of all kinds and knows none of their business"},
+	"rke1":          {[]string{"", "plans", "installers", "tunnel", "rke1"}, "the engine runs in the server and in the command line alike"},
+	"daemon":        {[]string{"", "plans", "installers", "tunnel", "daemon"}, "the agent must work under any server, so it cannot lean on ours"},
+	"daemon/node":   {[]string{"", "plans", "tunnel", "rke1", "daemon", "daemon/node"}, "the node agent performs RKE1's node configs; the system agent beside it must not carry Docker's client"},
+	"server":        {[]string{"", "apitypes", "plans", "installers", "tunnel", "rke1", "docs", "server"}, "the server must work with any agent, so it cannot lean on ours"},
+	"cmd":           {[]string{"", "plans", "installers", "tunnel", "rke1", "daemon", "daemon/node", "apitypes", "client", "docs", "server", "cmd"}, "programs wire rooms; the test bed is not part of the product"},
+	"packaging":     {[]string{"", "packaging"}, "packages are made of files, not of code"},
+	"test":          {[]string{"", "plans", "installers", "tunnel", "rke1", "daemon", "daemon/node", "apitypes", "client", "docs", "server", "cmd", "test", "packaging"}, "tests may use everything"},
 }
 
 type listed struct {
@@ -106,12 +113,34 @@ func TestPlansStandOnTheStandardLibrary(t *testing.T) {
 	}
 }
 
+// TestCommandsStandOnTheClient holds that the command line asks a server as programs of others do: what it could do by the server's own
+// packages alone they could not.
+func TestCommandsStandOnTheClient(t *testing.T) {
+	// What a command does without a server: run one, read and write its data, be one of its processes.
+	itself := []string{module + "/server", module + "/server/backup", module + "/server/kubectl", module + "/server/kubectl/commands"}
+	for _, p := range list(t, "./cmd/...") {
+		for _, imported := range p.Imports {
+			if to, ours := room(imported); ours && to == "server" && !slices.Contains(itself, imported) {
+				t.Errorf("%s imports %s: commands stand on client and apitypes", p.ImportPath, imported)
+			}
+		}
+	}
+	websockets := []string{"github.com/gorilla/websocket", "golang.org/x/net/proxy", "golang.org/x/net/internal/socks"}
+	for _, from := range []string{"./apitypes", "./client"} {
+		for _, p := range list(t, "-deps", from) {
+			if _, ours := room(p.ImportPath); !p.Standard && !ours && !slices.Contains(websockets, p.ImportPath) {
+				t.Errorf("%s depends on %s: programs of others are to link no more than they need", from, p.ImportPath)
+			}
+		}
+	}
+}
+
 // The rules of operations are asked by every engine: they stand on nothing, and only what has
 // operations knows them.
 func TestOperationsAreRulesAlone(t *testing.T) {
 	const rules = module + "/server/operations"
 	for _, p := range list(t, "-deps", "./server/operations") {
-		if !p.Standard && p.ImportPath != rules {
+		if !p.Standard && p.ImportPath != rules && p.ImportPath != module+"/apitypes" {
 			t.Errorf("server/operations depends on %s", p.ImportPath)
 		}
 	}
@@ -321,5 +350,36 @@ func TestStatesHaveAHome(t *testing.T) {
 				return true
 			})
 		}
+	}
+}
+
+// TestWorkflowsRunAllTargets: the workflow of the public repository runs each target that .ci/run does, and no other.
+func TestWorkflowsRunAllTargets(t *testing.T) {
+	text := func(file string) string {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	targets := func(text, command string) []string {
+		var all []string
+		for _, m := range regexp.MustCompile(`(?m)`+command+`((?: [a-z0-9-]+)+)$`).FindAllStringSubmatch(text, -1) {
+			all = append(all, strings.Fields(m[1])...)
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	want := targets(text(".ci/run"), `^(?:make|begin)`)
+	workflow := text(".github/workflows/ci.yml")
+	var parsed map[string]any
+	if err := yaml.Unmarshal([]byte(workflow), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	matrix := regexp.MustCompile(`target: \[([a-z, ]+)\]`).FindStringSubmatch(workflow)
+	got := append(targets(workflow, `make`), strings.Split(matrix[1], ", ")...)
+	slices.Sort(got)
+	if len(want) < 8 || !slices.Equal(want, got) {
+		t.Errorf(".ci/run makes %v, the workflow %v", want, got)
 	}
 }

@@ -26,14 +26,14 @@ const (
 // ratchet is by how much the tree is over each limit: a number may only fall. Whoever gets below one writes the new number here; the
 // test says which. At zero the line goes, as the limit then stands by itself.
 var ratchet = map[string]int{
-	"depth":    10,
-	"imports":  208,
+	"depth":    9,
+	"imports":  194,
 	"fields":   82,
-	"methods":  447,
-	"function": 250,
-	"file":     721,
+	"methods":  429,
+	"function": 243,
+	"file":     585,
 	"crumbs":   7,
-	"server":   88484, // lines of the server, which must not grow
+	"server":   86511, // lines of the server, which must not grow
 }
 
 // TestSizes holds packages, types, functions and files to a size that can be read at one sitting.

@@ -18,7 +18,7 @@ import (
 // maxStatus bounds the line, in bytes; systemd shows no more.
 const maxStatus = 500
 
-// board is written by all parts and read by whoever shows it to people.
+// board is written by all parts and read by what shows it to people.
 type board struct {
 	changed chan struct{} // has one entry when there is something new
 	now     func() time.Time

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/daemon/config"
 	"github.com/drover-project/drover/daemon/filewatch"
 	"github.com/drover-project/drover/daemon/hostservice"
-	"github.com/drover-project/drover/daemon/life"
+	"github.com/drover-project/drover/daemon/lifecycle"
 	"github.com/drover-project/drover/plans/remote"
 	"github.com/drover-project/drover/tunnel"
 )
@@ -24,7 +24,7 @@ type connection struct {
 	tunnel         string // empty when there is none
 	remote         *remote.Source
 	refresh        func() // looks the tunnel's server up; nil when there is no tunnel
-	parts          []life.Part
+	parts          []lifecycle.Part
 }
 
 // connect reads the file and makes what it asks for; nothing runs yet.
@@ -47,7 +47,7 @@ func (a *agent) connect(file string) (*connection, error) {
 	}
 	made := &connection{
 		sum: sum, server: access.Server.Redacted(), secret: c.Namespace + "/" + c.SecretName, remote: source,
-		parts: []life.Part{{Name: "plan Secret", Run: source.Run}},
+		parts: []lifecycle.Part{{Name: "plan Secret", Run: source.Run}},
 	}
 	if c.TunnelURL == "" {
 		return made, nil
@@ -66,7 +66,7 @@ func (a *agent) connect(file string) (*connection, error) {
 		Changed: a.board.setTunnel, Logger: a.Logger, Now: a.Now,
 	})
 	made.tunnel, made.refresh = c.TunnelURL, client.Refresh
-	made.parts = append(made.parts, life.Part{Name: "host service", Run: service.Run}, life.Part{Name: "tunnel", Run: client.Run})
+	made.parts = append(made.parts, lifecycle.Part{Name: "host service", Run: service.Run}, lifecycle.Part{Name: "tunnel", Run: client.Run})
 	return made, nil
 }
 
@@ -84,7 +84,7 @@ func (a *agent) tunnelHeader(access *remote.Access) func() http.Header {
 	}
 }
 
-// stayConnected keeps the connection, and another one once its file has changed. One that
+// stayConnected keeps the connection, and another one once its file has changed. A file that
 // cannot be used leaves the old one in place.
 func (a *agent) stayConnected(ctx context.Context, file string) error {
 	for {
@@ -95,7 +95,7 @@ func (a *agent) stayConnected(ctx context.Context, file string) error {
 			defer stop()
 			next <- a.renewed(inner, file, c.sum)
 		}()
-		err := (&life.Life{Parts: c.parts, Logger: a.Logger, Now: a.Now, Hopeless: hopeless, Fault: a.board.setFault}).Run(inner)
+		err := (&lifecycle.Life{Parts: c.parts, Logger: a.Logger, Now: a.Now, Hopeless: hopeless, Fault: a.board.setFault}).Run(inner)
 		stop()
 		renewed := <-next
 		if err != nil || ctx.Err() != nil {

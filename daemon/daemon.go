@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/daemon/config"
-	"github.com/drover-project/drover/daemon/feed"
-	"github.com/drover-project/drover/daemon/life"
+	"github.com/drover-project/drover/daemon/lifecycle"
+	"github.com/drover-project/drover/daemon/outputstream"
 	"github.com/drover-project/drover/daemon/selfupdate"
 	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/daemon/systemd"
@@ -39,7 +39,7 @@ type Options struct {
 	// Version is the agent's own, UserAgent its name in requests to the server.
 	Version   string
 	UserAgent string
-	// Notify sends a state to systemd; nil when nobody listens.
+	// Notify sends a state to systemd; nil when systemd does not listen.
 	Notify func(state string) error
 	// Watchdog is the time within which systemd wants a sign of life; 0 is never.
 	Watchdog time.Duration
@@ -58,12 +58,12 @@ type Options struct {
 type agent struct {
 	Options
 	board   *board
-	feed    *feed.Feed
+	feed    *outputstream.Feed
 	engine  *apply.Engine
 	units   *systemd.Units
 	drop    *drop.Source // nil without a directory
-	parts   []life.Part
-	life    *life.Life
+	parts   []lifecycle.Part
+	life    *lifecycle.Life
 	started time.Time
 
 	// updates is the directory of updates of the agent itself.
@@ -93,7 +93,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	a := &agent{Options: o, board: newBoard(o.Now), feed: feed.New(), units: systemd.NewUnits(), started: o.Now(), path: path, ledgers: c.LedgerDirectory()}
+	a := &agent{Options: o, board: newBoard(o.Now), feed: outputstream.New(), units: systemd.NewUnits(), started: o.Now(), path: path, ledgers: c.LedgerDirectory()}
 	defer a.units.Close()
 	if err := a.openStatus(ctx); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (a *agent) makeParts(c *config.Agent) error {
 	}
 	if c.LocalEnabled {
 		a.drop = drop.New(drop.Options{Dir: c.LocalPlanDirectory, Engine: noted{a.engine, a.board}, Logger: a.Logger, Now: a.Now})
-		a.parts = append(a.parts, life.Part{Name: "drop directory", Run: a.drop.Run, Alive: a.drop.Alive})
+		a.parts = append(a.parts, lifecycle.Part{Name: "drop directory", Run: a.drop.Run, Alive: a.drop.Alive})
 	}
 	if !c.RemoteEnabled {
 		return nil
@@ -151,10 +151,10 @@ func (a *agent) makeParts(c *config.Agent) error {
 		return err
 	}
 	a.connection.Store(first)
-	a.parts = append(a.parts, life.Part{
+	a.parts = append(a.parts, lifecycle.Part{
 		Name: "connection", Run: func(ctx context.Context) error { return a.stayConnected(ctx, c.ConnectionInfoFile) },
 		Alive: func(ctx context.Context) bool { return a.connection.Load().remote.Alive(ctx) },
-	}, life.Part{Name: "network", Run: a.heedNetwork})
+	}, lifecycle.Part{Name: "network", Run: a.heedNetwork})
 	return nil
 }
 
@@ -195,13 +195,13 @@ func (a *agent) stager(c *config.Agent) (*image.Stager, error) {
 
 // live runs the parts and talks to systemd until the context ends.
 func (a *agent) live(ctx context.Context) error {
-	a.life = &life.Life{
+	a.life = &lifecycle.Life{
 		Parts: a.parts, Logger: a.Logger, Now: a.Now, Hopeless: hopeless, Fault: a.board.setFault,
 		Notify: a.Notify, Watchdog: a.Watchdog, StopLimit: stopLimit,
 		// An instruction that runs goes on, and is taken up again by the next life.
 		Ended: a.engine.Close,
 	}
-	a.life.Parts = append(a.life.Parts, life.Part{Name: "signals", Run: a.heed}, life.Part{Name: "status line", Run: a.showStatus})
+	a.life.Parts = append(a.life.Parts, lifecycle.Part{Name: "signals", Run: a.heed}, lifecycle.Part{Name: "status line", Run: a.showStatus})
 	stopping := context.AfterFunc(ctx, func() { a.Logger.Info("agent stops; an instruction that runs goes on and is taken up again") })
 	defer stopping()
 	err := a.life.Run(ctx)

@@ -1,4 +1,4 @@
-// Gathering what the agent says of itself when somebody asks.
+// Gathering what the agent says of itself when asked.
 
 package daemon
 

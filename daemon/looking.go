@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/drover-project/drover/daemon/life"
+	"github.com/drover-project/drover/daemon/lifecycle"
 	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/plans/apply"
 )
@@ -49,7 +49,7 @@ func (a *agent) openStatus(ctx context.Context) error {
 		a.Logger.Warn("status cannot be asked for on this host until its socket can be taken", "error", err)
 	}
 	handler := a.looking()
-	a.parts = append(a.parts, life.Part{Name: "status socket", Run: func(ctx context.Context) (err error) {
+	a.parts = append(a.parts, lifecycle.Part{Name: "status socket", Run: func(ctx context.Context) (err error) {
 		now := socket
 		socket = nil
 		if now == nil {

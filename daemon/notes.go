@@ -105,7 +105,7 @@ func (b *board) printed(e apply.Event) {
 type work struct {
 	status.Work
 	printed   string       // the last line of the instruction that runs
-	remaining []apply.Task // Work.Remaining is made of it when somebody asks
+	remaining []apply.Task // Work.Remaining is made of it when asked
 }
 
 // strike takes tasks off the work that is left.

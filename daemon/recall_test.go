@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-project/drover/daemon/feed"
+	"github.com/drover-project/drover/daemon/outputstream"
 	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/plans/apply"
 )
@@ -75,7 +75,7 @@ func TestFailuresBeforeThisStart(t *testing.T) {
 
 // TestFailuresAreKept: each is on disk as soon as it was reported.
 func TestFailuresAreKept(t *testing.T) {
-	a := &agent{board: newBoard(time.Now), feed: feed.New(), ledgers: filepath.Join(t.TempDir(), "ledger")}
+	a := &agent{board: newBoard(time.Now), feed: outputstream.New(), ledgers: filepath.Join(t.TempDir(), "ledger")}
 	a.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	for i, reason := range []string{"one", "two"} {
 		a.observe(planFailed(noon, "remote", "abc", reason))

@@ -27,7 +27,7 @@ func (a *agent) heed(ctx context.Context) error {
 	}
 }
 
-// hopeless says of the end of a tunnel whether a new process may do better. One that the
+// hopeless says of the end of a tunnel whether a new process may do better. A tunnel that the
 // server refuses would be refused again: plans come without it.
 func hopeless(err error) bool {
 	var stuck *tunnel.StuckError

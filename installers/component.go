@@ -3,6 +3,7 @@
 package installers
 
 import (
+	"cmp"
 	"net"
 	"path"
 	"slices"
@@ -89,16 +90,10 @@ func (c Component) certDir(dataDir string) string {
 
 // probe asks the component's health. It trusts the component's own certificate, which is self-signed.
 func (c Component) probe(args []string, loopback, dataDir string) plans.Probe {
-	port := argument(args, "secure-port")
-	if port == "" {
-		port = strconv.Itoa(c.port)
-	}
+	port := cmp.Or(argument(args, "secure-port"), strconv.Itoa(c.port))
 	cert := argument(args, "tls-cert-file")
 	if cert == "" {
-		dir := argument(args, "cert-dir")
-		if dir == "" {
-			dir = c.certDir(dataDir)
-		}
+		dir := cmp.Or(argument(args, "cert-dir"), c.certDir(dataDir))
 		cert = path.Join(dir, c.Name+".crt")
 	}
 	return probe(plans.HTTPGet{URL: "https://" + net.JoinHostPort(loopback, port) + "/healthz", CACert: cert})

@@ -3,14 +3,15 @@
 package installers
 
 import (
+	"cmp"
 	"net"
 	"path"
 	"strconv"
 	"strings"
 )
 
-// Distribution is a Kubernetes distribution as planners and observers have to know it. Whoever
-// asks which one it is instead of asking the value has found something that is missing here.
+// Distribution is a Kubernetes distribution as planners and observers have to know it. Code that
+// asks which one it is instead of asking the value shows that something is missing here.
 type Distribution struct {
 	// Name is k3s or rke2, as it stands in paths, images and versions.
 	Name string
@@ -22,7 +23,7 @@ type Distribution struct {
 	// JoinPort is where other nodes join.
 	JoinPort int
 	// ClusterInit says that the first server is marked by cluster-init: true; without that
-	// mark a server that has nobody to join is the first.
+	// mark a server that has no other to join is the first.
 	ClusterInit bool
 	// EtcdHealth says that etcd answers a health question that needs no certificate, on every
 	// etcd machine, and that a kubelet runs there as everywhere.
@@ -96,9 +97,7 @@ func (d Distribution) JoinURL(address string) string {
 // InstallerImage is the reference of the installer image: prefix, name and version, whose "+"
 // no image tag can carry. An empty prefix is DefaultImage.
 func (d Distribution) InstallerImage(prefix, version string) string {
-	if prefix == "" {
-		prefix = DefaultImage
-	}
+	prefix = cmp.Or(prefix, DefaultImage)
 	return prefix + d.Name + ":" + strings.ReplaceAll(version, "+", "-")
 }
 

@@ -12,7 +12,7 @@ mounts() {
     done </proc/self/mounts | sort -r
 }
 
-# clean removes the directory $1. What is mounted below it is somebody else's, or a pod's volume on another host: it is
+# clean removes the directory $1. What is mounted below it is another program's, or a pod's volume on another host: it is
 # unmounted first, and nothing is removed where that fails. The directory may be a mount point of its owner; it stays
 # then, empty.
 clean() {
@@ -71,7 +71,7 @@ for dir in "/etc/rancher/$name" "$data" /etc/rancher/node /etc/rancher/agent/reg
     clean "$dir" || exit 1
 done
 rmdir /etc/rancher/agent /etc/rancher /var/lib/rancher 2>/dev/null || true
-# Of the kubelet empty slices stay. Of containerd, whose shims are killed, sockets stay on which nobody listens, and what
+# Of the kubelet empty slices stay. Of containerd, whose shims are killed, sockets stay on which no process listens, and what
 # runc knows of containers of Kubernetes; another containerd keeps its own.
 systemctl stop kubepods.slice 2>/dev/null || true
 for socket in /run/nri/nri.sock /run/containerd/s/*; do

@@ -60,16 +60,16 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 	}
 }
 
-// TestUnitIsExplained holds docs/systemd.md to the unit, and the unit to what installers live with.
+// TestUnitIsExplained holds docs/reference/system-agent-unit.md to the unit, and the unit to what installers live with.
 func TestUnitIsExplained(t *testing.T) {
-	page := string(readFile("../docs/systemd.md"))
+	page := string(readFile("../docs/reference/system-agent-unit.md"))
 	for line := range strings.Lines(string(readFile(packagedUnit)) + "RestartSteps=5\nRestartMaxDelaySec=60s\n") {
 		key, _, setting := strings.Cut(strings.TrimSpace(line), "=")
 		if !setting || strings.HasPrefix(line, "#") {
 			continue
 		}
 		if !strings.Contains(page, "`"+key) {
-			t.Errorf("docs/systemd.md does not explain %s", key)
+			t.Errorf("docs/reference/system-agent-unit.md does not explain %s", key)
 		}
 	}
 	for _, key := range []string{
@@ -81,7 +81,7 @@ func TestUnitIsExplained(t *testing.T) {
 			t.Errorf("%s in the unit would hold for installers too", key)
 		}
 		if !strings.Contains(page, "`"+key) {
-			t.Errorf("docs/systemd.md does not say why %s is left out", key)
+			t.Errorf("docs/reference/system-agent-unit.md does not say why %s is left out", key)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func (u UnitReport) String() string {
 	return text
 }
 
-// EncodeHostReport is the report in its wire form.
+// EncodeHostReport is the report in its wire form. Its error is that of a report that is too large.
 func EncodeHostReport(r HostReport) ([]byte, error) {
 	b, err := json.Marshal(r)
 	if err != nil {

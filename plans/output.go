@@ -61,7 +61,7 @@ func Unhealthy(statuses map[string]ProbeStatus) []string {
 	return names
 }
 
-// EncodeOutputs packs the saved outputs of one-time instructions, by name.
+// EncodeOutputs packs the saved outputs of one-time instructions, by name. Its error is the compressor's.
 func EncodeOutputs(outputs map[string][]byte) ([]byte, error) {
 	if outputs == nil {
 		outputs = map[string][]byte{}
@@ -69,7 +69,7 @@ func EncodeOutputs(outputs map[string][]byte) ([]byte, error) {
 	return pack("instruction outputs", outputs)
 }
 
-// DecodeOutputs unpacks what EncodeOutputs packed; empty input means no outputs.
+// DecodeOutputs unpacks what EncodeOutputs packed; empty input means no outputs. Text of another form, or that unpacks to too much, is an error.
 func DecodeOutputs(b []byte) (map[string][]byte, error) {
 	outputs := map[string][]byte{}
 	if err := unpack("instruction outputs", b, &outputs); err != nil {
@@ -81,7 +81,7 @@ func DecodeOutputs(b []byte) (map[string][]byte, error) {
 	return outputs, nil
 }
 
-// EncodePeriodicOutputs packs the records of periodic instructions, by name.
+// EncodePeriodicOutputs packs the records of periodic instructions, by name. Its error is the compressor's.
 func EncodePeriodicOutputs(outputs map[string]PeriodicOutput) ([]byte, error) {
 	wire := make(map[string]wirePeriodicOutput, len(outputs))
 	for name, o := range outputs {
@@ -120,7 +120,7 @@ func DecodePeriodicOutputs(b []byte) (map[string]PeriodicOutput, error) {
 	return outputs, nil
 }
 
-// EncodeProbeStatuses renders probe statuses, by probe name.
+// EncodeProbeStatuses renders probe statuses, by probe name. Its error is that of encoding/json.
 func EncodeProbeStatuses(statuses map[string]ProbeStatus) ([]byte, error) {
 	if statuses == nil {
 		statuses = map[string]ProbeStatus{}
@@ -132,7 +132,7 @@ func EncodeProbeStatuses(statuses map[string]ProbeStatus) ([]byte, error) {
 	return b, nil
 }
 
-// DecodeProbeStatuses reads probe statuses; empty input and null are no statuses.
+// DecodeProbeStatuses reads probe statuses; empty input and null are no statuses. Text of another form is an error.
 func DecodeProbeStatuses(b []byte) (map[string]ProbeStatus, error) {
 	statuses := map[string]ProbeStatus{}
 	if len(b) == 0 {
@@ -147,7 +147,7 @@ func DecodeProbeStatuses(b []byte) (map[string]ProbeStatus, error) {
 	return statuses, nil
 }
 
-// compressors are used again: making one takes most of a millisecond, which whoever waits for an
+// compressors are used again: making one takes most of a millisecond, which a reader that waits for an
 // outcome would wait for, and 800 KiB.
 var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 

@@ -158,7 +158,7 @@ func countOr(n, absent int) int {
 	return n
 }
 
-// Bytes decodes Content.
+// Bytes decodes Content. Content that is not base64 is an error.
 func (f File) Bytes() ([]byte, error) {
 	b, err := base64.StdEncoding.DecodeString(f.Content)
 	if err != nil {
@@ -191,7 +191,7 @@ func (f File) Mode() (fs.FileMode, error) {
 // EncodeContent makes the Content of a File from its bytes.
 func EncodeContent(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
-// Marshal renders the plan as the bytes that go on the wire. Equal plans give equal bytes.
+// Marshal renders the plan as the bytes that go on the wire. Equal plans give equal bytes. Its error is that of encoding/json.
 func (p Plan) Marshal() ([]byte, error) {
 	b, err := json.Marshal(p)
 	if err != nil {

@@ -149,7 +149,7 @@ func ReadOutcome(data map[string][]byte) (Outcome, error) {
 }
 
 // Write encodes the outcome into the agent's keys of the data, which it changes.
-// Every key is written, empty ones as empty values, as the original does.
+// Every key is written, empty ones as empty values, as the original does. Its errors are those of the encoders.
 func (o Outcome) Write(data map[string][]byte) error {
 	applied, errApplied := EncodeOutputs(o.AppliedOutput)
 	periodic, errPeriodic := EncodePeriodicOutputs(o.PeriodicOutput)

@@ -7,19 +7,21 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/drover-project/drover/rke1/addons"
-	"github.com/drover-project/drover/rke1/snapshots/inbucket"
-	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/installers/versions"
+	asked "github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/controllers/authtokens"
 	"github.com/drover-project/drover/server/controllers/certificates"
 	"github.com/drover-project/drover/server/controllers/clusteragents"
+	"github.com/drover-project/drover/server/controllers/clusters"
+	"github.com/drover-project/drover/server/controllers/directories"
 	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/nodes"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/controllers/requests"
 	"github.com/drover-project/drover/server/controllers/rights"
+	"github.com/drover-project/drover/server/controllers/rke1"
 	"github.com/drover-project/drover/server/controllers/snapshots"
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/metrics"
 	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/reconcile"
@@ -27,31 +29,33 @@ import (
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // controllers are what the server does by itself, and where people ask for more of it.
 type controllers struct {
 	nodes      *nodes.Controller
-	rke        *rke.Runner
-	asker      *daytwo.Asker
+	rke        *rke.Clusters
+	rke1       *rke1.Controller
+	asker      *etcdops.Service
 	snapshots  *snapshots.Controller
-	files      *daytwo.Files
-	rehearsals *rehearsals.Asker
+	files      *etcdops.Files
+	rehearsals *rehearsals.Service
 	events     *events.Log
 	rights     *rights.Keeper
 	clusters   *clusters.Controller
-	applier    *clusters.Applier
+	applier    *asked.Applier
 	measured   *metrics.Work
+	groups     *directories.Controller
 	workers    *reconcile.Runtime
 }
 
 func newControllers(d *data, i *identity, w *ways) *controllers {
-	c := &controllers{measured: metrics.NewWork(), nodes: newNodes(d, w), rke: newRKE(d, w)}
+	c := &controllers{measured: metrics.NewWork(), nodes: newNodes(d, w), rke: newRKE(d, w), groups: &directories.Controller{Desk: i.directories}}
+	c.rke1 = rke1.New(c.rke)
 	c.snapshots = &snapshots.Controller{State: d.state, Client: w.clusters.Client, Way: d.outgoing.People().Lead, Logger: d.Logger, Now: d.Now}
-	c.asker = &daytwo.Asker{State: d.state, Fault: c.snapshots.Fault, Now: d.Now}
-	c.files = &daytwo.Files{State: d.state, Ask: w.hosts.AskFor, Tunnel: w.hosts.Tunnel, Way: d.outgoing.People().Lead}
-	c.rehearsals = &rehearsals.Asker{
+	c.asker = &etcdops.Service{State: d.state, Fault: c.snapshots.Fault, Now: d.Now}
+	c.files = &etcdops.Files{State: d.state, Ask: w.hosts.AskFor, Tunnel: w.hosts.Tunnel, Way: d.outgoing.People().Lead}
+	c.rehearsals = &rehearsals.Service{
 		State: d.state, Snapshots: c.asker, Watching: w.hosts.Watching, InstallerImage: d.installerImage, DefaultRegistry: d.defaultRegistry, Files: c.files,
 		Server: func() (string, string) { return d.settings.ServerURL(), d.settings.CACerts() }, Now: d.Now, Logger: d.Logger,
 	}
@@ -59,9 +63,9 @@ func newControllers(d *data, i *identity, w *ways) *controllers {
 	c.clusters = clusters.New(clusters.Options{
 		State: d.state, Versions: d.versions.Data, RKE1Versions: d.rke1, InstallerImage: d.installerImage, DefaultRegistry: d.defaultRegistry,
 		Watching: w.hosts.Watching, Tunnel: w.hosts.Tunnel, API: w.clusters.API,
-		Nodes: c.nodes, Observe: c.measured.Observer(), Logger: d.Logger, Now: d.Now,
+		Nodes: c.nodes, Observe: c.measured, Logger: d.Logger, Now: d.Now,
 	})
-	c.applier = &clusters.Applier{
+	c.applier = &asked.Applier{
 		State: d.state, Preview: c.clusters.Preview, Versions: d.versions.Data, CheckRKE1: c.rke.Check, PreviewRKE1: c.rke.Preview,
 		DefaultRegistry: d.defaultRegistry, Now: d.Now,
 	}
@@ -74,7 +78,7 @@ func newControllers(d *data, i *identity, w *ways) *controllers {
 func (c *controllers) observe(d *data, w *ways) {
 	w.hosts.OnWatch(c.clusters.WatchChanged)
 	w.hosts.OnTunnel(c.clusters.TunnelChanged)
-	w.hosts.OnTunnel(c.rke.TunnelChanged)
+	w.hosts.OnTunnel(c.rke1.TunnelChanged)
 	w.clusters.OnChange(c.clusters.Changed)
 	c.nodes.OnChange(c.clusters.Changed)
 	d.versions.OnChange(c.clusters.VersionsChanged)
@@ -108,7 +112,7 @@ func (c *controllers) list(d *data, i *identity, w *ways) []reconcile.Worker {
 	return []reconcile.Worker{
 		c.nodes.Worker(),
 		c.events.Worker(),
-		c.rke.Worker(),
+		c.rke1.Worker(),
 		c.snapshots.Worker(),
 		(&requests.Controller{Asker: c.asker, Logger: d.Logger}).Worker(),
 		(&certificates.Controller{State: d.state, Ask: w.hosts.Ask, Dial: w.hosts.Dial, Logger: d.Logger}).Worker(),
@@ -116,7 +120,7 @@ func (c *controllers) list(d *data, i *identity, w *ways) []reconcile.Worker {
 		c.rights.Worker(append(rights.Watches(d.state), reached.Watch())...),
 		tokens.Worker(append(authtokens.Watches(d.state), reached.Watch())...),
 		agents.Worker(reached.Watch()),
-		i.directories.Worker(),
+		c.groups.Worker(),
 		d.backups.Worker(),
 		c.clusters.Worker(),
 		i.oldTokens(),
@@ -126,12 +130,11 @@ func (c *controllers) list(d *data, i *identity, w *ways) []reconcile.Worker {
 	}
 }
 
-// newRKE makes what looks after RKE1 clusters.
-func newRKE(d *data, w *ways) *rke.Runner {
+// newRKE makes what knows and asks RKE1 clusters.
+func newRKE(d *data, w *ways) *rke.Clusters {
 	way := d.outgoing.People()
 	return rke.New(rke.Options{
-		State: d.state, Dial: w.hosts.Dial, Tunnel: w.hosts.Tunnel, Versions: d.rke1, Now: d.Now, Logger: d.Logger,
-		Addons: addons.Sources{Transport: way.Transport(nil)}, Buckets: inbucket.Options{Way: way.Lead},
+		State: d.state, Dial: w.hosts.Dial, Tunnel: w.hosts.Tunnel, Versions: d.rke1, Transport: way.Transport(nil), Way: way.Lead, Now: d.Now, Logger: d.Logger,
 	})
 }
 

@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/drover-project/drover"
+	"github.com/drover-project/drover/installers/versions"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/backup"
+	"github.com/drover-project/drover/server/controllers/backups"
 	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // data is what there is: what the store keeps, and what the server knows besides. Everything else stands on it.
@@ -30,7 +31,7 @@ type data struct {
 	versions *versions.Source
 	rke1     *rke1versions.Data
 	audit    *audit.Log
-	backups  *backup.Keeper
+	backups  *backups.Controller
 }
 
 // openData opens what the server keeps. The store comes first: it takes the data directory for this process alone, before anything else
@@ -52,7 +53,7 @@ func openData(ctx context.Context, o Options) (_ *data, err error) {
 			return nil, err
 		}
 	}
-	d.backups = d.keeper()
+	d.backups = d.scheduled()
 	return d, nil
 }
 
@@ -142,13 +143,13 @@ func (d *data) installerImage() string { return d.settings.Get("system-agent-ins
 
 func (d *data) defaultRegistry() string { return d.settings.Get("system-default-registry").Value }
 
-// keeper makes the backups of this server.
-func (d *data) keeper() *backup.Keeper {
+// scheduled makes the backups of this server.
+func (d *data) scheduled() *backups.Controller {
 	schedule := d.Backups
 	if bucket := schedule.Offsite; bucket != nil {
 		schedule.Offsite = bucket.By(d.outgoing.Configured(bucket.Hosts()...).Lead)
 	}
-	return &backup.Keeper{
+	return &backups.Controller{
 		Schedule: schedule,
 		Server: backup.Server{
 			Store: d.state.Store, Now: d.Now,

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/reconcile"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // roundTripper answers without a network.

@@ -13,10 +13,10 @@ import (
 
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/directories/desk"
+	"github.com/drover-project/drover/server/directories/logins"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/quotas"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/registration"
 )
@@ -26,7 +26,7 @@ type identity struct {
 	auth        *auth.Auth
 	machines    *registration.Tokens
 	people      *people.People
-	directories *desk.Desk
+	directories *logins.Desk
 }
 
 // newIdentity makes the first administrator when there is none.
@@ -37,12 +37,12 @@ func newIdentity(ctx context.Context, d *data) (*identity, error) {
 	if err := i.bootstrap(ctx, d); err != nil {
 		return nil, err
 	}
-	secret, err := d.shared(ctx, secretLogins, func() (string, error) { return random.Secret(), nil })
+	secret, err := d.shared(ctx, secretLogins, func() (string, error) { return randomid.Secret(), nil })
 	if err != nil {
 		return nil, err
 	}
 	i.people = &people.People{State: d.state, Auth: i.auth, Now: d.Now, Log: d.Logger}
-	i.directories, err = desk.New(desk.Options{State: d.state, Auth: i.auth, People: i.people, Settings: d.settings, Secret: secret, Outgoing: d.outgoing, Now: d.Now, Logger: d.Logger})
+	i.directories, err = logins.New(logins.Options{State: d.state, Auth: i.auth, People: i.people, Settings: d.settings, Secret: secret, Outgoing: d.outgoing, Now: d.Now, Logger: d.Logger})
 	return i, err
 }
 

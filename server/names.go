@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -95,9 +96,7 @@ func (n names) url(given string) string {
 			host = ip.String()
 		}
 	}
-	if host == "" {
-		host = "localhost"
-	}
+	host = cmp.Or(host, "localhost")
 	if n.port == 443 {
 		if ip := net.ParseIP(host); ip != nil && ip.To4() == nil {
 			return "https://[" + host + "]"
@@ -109,9 +108,6 @@ func (n names) url(given string) string {
 
 // local is the URL by which commands on this host reach the server.
 func (n names) local() string {
-	host := n.only
-	if host == "" {
-		host = "localhost"
-	}
+	host := cmp.Or(n.only, "localhost")
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(n.port))
 }

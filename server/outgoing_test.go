@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/snapshots/inbucket"
 	"github.com/drover-project/drover/server/outgoing"
+	"github.com/drover-project/drover/server/rke"
 )
 
 // TestBucketsInsideAreNotReached: the bucket that a cluster names is looked into only where the setting allows it.
@@ -73,13 +74,13 @@ func TestRKE1ClustersNameNothingInside(t *testing.T) {
 	if err := d.readRKE1Versions(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	runner := newRKE(d, &ways{})
+	asked := newRKE(d, &ways{}).Engine(nil, rke.Silent{})
 	const refused = "the server does not connect to 127.0.0.1, which is the server's own host"
-	_, err := addons.Users(t.Context(), &config.Cluster{AddonsInclude: []string{inside.URL + "/secret"}}, runner.Addons)
+	_, err := addons.Users(t.Context(), &config.Cluster{AddonsInclude: []string{inside.URL + "/secret"}}, asked.Addons)
 	if err == nil || !strings.Contains(err.Error(), "addons_include[0]: fetch "+inside.URL+"/secret: "+refused) {
 		t.Error(err)
 	}
-	b, err := inbucket.Open(&config.S3Backup{Endpoint: inside.Listener.Addr().String(), BucketName: "harbour", AccessKey: "hunter2", SecretKey: "hunter3"}, runner.Buckets)
+	b, err := inbucket.Open(&config.S3Backup{Endpoint: inside.Listener.Addr().String(), BucketName: "harbour", AccessKey: "hunter2", SecretKey: "hunter3"}, asked.Buckets)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/registration/claim"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/test/bed/sharedetcd"
@@ -174,7 +174,7 @@ func (s *whole) register(admin string, had ...string) (token, namespace, secret 
 		r.Header.Set(name, value)
 	}
 	for _, token := range had {
-		r.Header.Set(claim.Header, claim.Proof(random.Hash(token), tokens.Data[0].Token))
+		r.Header.Set(claim.Header, claim.Proof(randomid.Hash(token), tokens.Data[0].Token))
 	}
 	answer, err := s.client().Do(r)
 	if err != nil {

@@ -67,7 +67,7 @@ func (r rules) Secrets(clusterID string) []records.ProjectSecret {
 // maxDiffers is how many changes by hand are named.
 const maxDiffers = 10
 
-// Differs keeps what somebody has changed by hand in a cluster, for its condition and its events.
+// Differs keeps what was changed by hand in a cluster, for its condition and its events.
 func (r rules) Differs(ctx context.Context, key records.ClusterKey, what []string) error {
 	named := what[:min(len(what), maxDiffers)]
 	d, ok := r.state.Clusters.Get(string(key))

@@ -41,7 +41,7 @@ type Options struct {
 	ServerURL string
 	// TLSNames are further names and addresses that the server's own certificate is good for.
 	TLSNames []string
-	// CertFile, KeyFile and CAFile are a certificate of somebody else's making instead of the
+	// CertFile, KeyFile and CAFile are a certificate of an outside authority instead of the
 	// server's own; CAFile is what agents pin, empty when a public authority signed it.
 	CertFile, KeyFile, CAFile string
 	// NewAuthority takes an authority other than the one that the store knows, a new one if

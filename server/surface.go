@@ -11,18 +11,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/api/native"
+	"github.com/drover-project/drover/server/connlimit"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/fleets"
-	"github.com/drover-project/drover/server/guard"
-	"github.com/drover-project/drover/server/handover"
-	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/metrics"
 	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/reconcile"
+	"github.com/drover-project/drover/server/rketransfer"
 	"github.com/drover-project/drover/server/upgrades"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // surface is what callers see of the server.
@@ -46,13 +45,11 @@ func newSurface(d *data, i *identity, w *ways, c *controllers) (*surface, error)
 			State: d.state, Settings: d.settings, Versions: d.versions.Data, VersionStatus: d.versions.Status, RKE1Versions: d.rke1, Events: c.events, Audit: d.audit, Backups: d.backups,
 			OnVersions: func(f func()) { d.versions.OnChange(func(_, _ *versions.Data) { f() }) },
 		},
-		Identity: api.Identity{Auth: i.auth, People: i.people, Directories: i.directories},
+		Identity: api.Identity{Auth: i.auth, People: i.people, Directories: i.directories, Groups: c.groups},
 		Ways: api.Ways{
 			Registration: w.registration, Agents: forAgents(w, c), Hosts: w.hosts, ClusterAPIs: w.clusters, KubeProxy: proxy, TokenArrived: w.tokenArrived,
 			Presence: w.hosts.Presence(), Leader: func() string { return d.state.Store.Leader(reconcile.Leadership) },
-			Servers: native.Servers{State: d.state, OpenTunnels: w.hosts.OpenTunnels, Workers: func(ctx context.Context) []relay.Said[[]reconcile.Status] {
-				return w.hosts.Workers(ctx, c.workers.Status())
-			}},
+			Servers: native.Servers{State: d.state, Peers: w.hosts, Workers: c.workers.Status},
 		},
 		Work: api.Work{
 			Clusters: c.applier, DayTwo: c.asker, Refresh: c.snapshots.Refresh, PreviewOperation: c.clusters.PreviewOperation, Files: c.files, Rehearsals: c.rehearsals, RKE: c.rke,
@@ -61,7 +58,7 @@ func newSurface(d *data, i *identity, w *ways, c *controllers) (*surface, error)
 				Restorable: c.asker.Restorable, Now: d.Now,
 			},
 			Fleets:   &fleets.Fleets{State: d.state, Preview: c.clusters.PreviewFleet, Now: d.Now},
-			Handover: &handover.Desk{State: d.state, Clusters: c.applier, Versions: d.rke1, Client: w.clusters.Client, Compare: c.rke.Compare, OnHosts: c.rke.OnHosts, Now: d.Now},
+			Handover: &rketransfer.Desk{State: d.state, Clusters: c.applier, Versions: d.rke1, Client: w.clusters.Client, Compare: c.rke.Compare, OnHosts: c.rke.OnHosts, Now: d.Now},
 		},
 		Metrics: measures.Handler(), Now: d.Now, Logger: d.Logger,
 	})
@@ -86,7 +83,7 @@ func forAgents(w *ways, c *controllers) http.Handler {
 
 // web is the web server, and the guard of its connections. What ends nothing here is ended
 // where it is written: watches and tunnels.
-func (f *surface) web(ctx context.Context) (*http.Server, *guard.Guard) {
+func (f *surface) web(ctx context.Context) (*http.Server, *connlimit.Guard) {
 	web := &http.Server{
 		Handler: f.api.Handler(), TLSConfig: f.tls, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -94,7 +91,7 @@ func (f *surface) web(ctx context.Context) (*http.Server, *guard.Guard) {
 	}
 	web.Protocols = new(http.Protocols)
 	web.Protocols.SetHTTP1(true)
-	connections := guard.New(guard.Options{
+	connections := connlimit.New(connlimit.Options{
 		PerSource: func() int {
 			n, err := strconv.Atoi(f.settings.Get("connections-per-source").Value)
 			if err != nil {

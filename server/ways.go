@@ -23,7 +23,7 @@ import (
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/nodeagents"
 	"github.com/drover-project/drover/server/planapi"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 )
@@ -72,7 +72,7 @@ func (w *ways) close() {
 
 // newHosts makes the way to the hosts, through this server and the others of its store.
 func newHosts(ctx context.Context, d *data, i *identity, watches hosts.Watches) (*hosts.Hosts, error) {
-	secret, err := d.shared(ctx, secretRelay, func() (string, error) { return random.Secret(), nil })
+	secret, err := d.shared(ctx, secretRelay, func() (string, error) { return randomid.Secret(), nil })
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func newHosts(ctx context.Context, d *data, i *identity, watches hosts.Watches) 
 	}
 	return hosts.New(hosts.Options{
 		State: d.state, Machine: i.machines.MachineByToken, Until: i.until, Watches: watches,
-		Self:  records.Replica{ID: random.ID(8), URL: d.names.url(d.PeerURL), Version: drover.Version, Started: d.Now().UTC(), Identity: campaigner()},
+		Self:  records.Replica{ID: randomid.ID(8), URL: d.names.url(d.PeerURL), Version: drover.Version, Started: d.Now().UTC(), Identity: campaigner()},
 		Alone: len(d.Store.Endpoints) == 0, Secret: secret, TLS: trust,
 		Messages: d.Environ != nil && d.Environ("CATTLE_TUNNEL_DATA_DEBUG") == "true", Logger: d.Logger, Now: d.Now,
 	}), nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/test/bed/sharedetcd"
 )
 
@@ -18,16 +18,16 @@ func TestWorkersOfAllServers(t *testing.T) {
 	a := startWhole(t, endpoint, keys)
 	admin := a.administrator()
 	b := startWhole(t, endpoint, keys)
-	listed := func(s *whole) views.Workers {
+	listed := func(s *whole) apitypes.Workers {
 		t.Helper()
 		status, text := s.ask(admin, http.MethodGet, "/v1-drover/workers", "")
-		var all views.Workers
+		var all apitypes.Workers
 		if err := json.Unmarshal([]byte(text), &all); status != http.StatusOK || err != nil {
 			t.Fatal(status, text, err)
 		}
 		return all
 	}
-	running := func(all views.Workers, server string) (names []string) {
+	running := func(all apitypes.Workers, server string) (names []string) {
 		for _, w := range all.Data {
 			if w.Server == server && w.Running {
 				names = append(names, w.Name)
@@ -47,14 +47,14 @@ func TestWorkersOfAllServers(t *testing.T) {
 		})
 	}
 	a.apply(admin, harbour)
-	cluster := func() views.Worker {
+	cluster := func() apitypes.Worker {
 		all := listed(b).Data
-		return all[slices.IndexFunc(all, func(w views.Worker) bool { return w.Name == "clusters" && w.Server == a.url })]
+		return all[slices.IndexFunc(all, func(w apitypes.Worker) bool { return w.Name == "clusters" && w.Server == a.url })]
 	}
 	a.until("the cluster was decided on", func() bool { w := cluster(); return w.Keys == 1 && w.Succeeded > 0 && !w.LastSuccess.IsZero() })
-	rights := func() views.Worker {
+	rights := func() apitypes.Worker {
 		all := listed(b).Data
-		return all[slices.IndexFunc(all, func(w views.Worker) bool { return w.Name == "rights" && w.Server == a.url })]
+		return all[slices.IndexFunc(all, func(w apitypes.Worker) bool { return w.Name == "rights" && w.Server == a.url })]
 	}
 	a.until("the rights wait for the cluster", func() bool { return rights().Waiting == 1 })
 	if w := rights().Waits[0]; w.Object != "cluster fleet-default/harbour" || w.Cause == "" || w.Since.IsZero() {

@@ -1,5 +1,5 @@
 // A tunnelled connection as the rest of the program sees it. The library's own keeps
-// neither deadlines nor timeouts: a read deadline wakes nobody, a write deadline closes
+// neither deadlines nor timeouts: a read deadline wakes no reader, a write deadline closes
 // the connection long after the write is done, and both report untyped errors.
 
 package tunnel
@@ -35,7 +35,7 @@ const (
 
 // conn implements net.Conn. A deadline that passes during a Read or Write ends the
 // connection, and so does an error of either, because the library can wake a waiting
-// call only so. A deadline that passes while nobody waits makes the next call fail and does
+// call only so. A deadline that passes while no call waits makes the next call fail and does
 // no more, as usual. Over our own protocol each direction may end alone, as with TCP; the
 // original's knows no half-closed connections, and there the end of one is that of both.
 type conn struct {

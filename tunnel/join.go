@@ -22,7 +22,7 @@ type halfCloser interface{ CloseWrite() error }
 type goneWaiter interface{ WaitGone() bool }
 
 // WaitGone waits, after the end of what comes from a connection, until the other end takes
-// nothing any more either, or the connection is closed here. Where nobody can know it says
+// nothing any more either, or the connection is closed here. Where it cannot be known it says
 // false at once. TLS connections are known, those of a tunnel, and others with such a method.
 func WaitGone(c any) bool {
 	switch c := c.(type) {
@@ -72,7 +72,7 @@ type joint struct {
 	err      error
 }
 
-// end closes both sides, which wakes whoever waits on them.
+// end closes both sides, which wakes the goroutines that wait on them.
 func (j *joint) end(err error) {
 	j.once.Do(func() {
 		j.err = err
@@ -99,7 +99,7 @@ func (j *joint) carry(to, from io.ReadWriteCloser) int64 {
 }
 
 // Begun is a connection whose first bytes were read already and are in a reader of it, as a
-// connection that can be joined. The reader is not used any more.
+// connection that can be joined. The reader is not used any more. A connection that cannot be joined is an error.
 func Begun(c net.Conn, in *bufio.Reader) (net.Conn, error) {
 	rest, err := behind(in, c)
 	if err != nil {
@@ -109,7 +109,7 @@ func Begun(c net.Conn, in *bufio.Reader) (net.Conn, error) {
 }
 
 // Hijack takes a request's connection over, whole and without deadlines. Reading it does not
-// end the request's context, as reading through http.Hijacker's reader does.
+// end the request's context, as reading through http.Hijacker's reader does. A connection that cannot be taken over is an error.
 func Hijack(w http.ResponseWriter) (net.Conn, error) {
 	c, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {

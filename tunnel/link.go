@@ -112,7 +112,7 @@ func (l *link) close(words string) {
 		// What is being written may be stuck.
 		overdue := time.AfterFunc(goodbyeLimit, func() { l.ws.Close() })
 		defer overdue.Stop()
-		// Good manners; whoever does not hear it sees the connection close.
+		// Good manners; a peer that does not hear it sees the connection close.
 		_ = l.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseGoingAway, words), time.Now().Add(goodbyeLimit))
 	}
 	l.ws.Close() // a second close does no harm
@@ -152,7 +152,7 @@ func (c *Client) follow(ctx context.Context, one *link) *link {
 	}
 }
 
-// retire ends a link that has a successor once nobody uses it, or after a while.
+// retire ends a link that has a successor once it is not used, or after a while.
 func (c *Client) retire(one *link) {
 	tick := time.NewTicker(min(time.Second, c.times.retire))
 	defer tick.Stop()

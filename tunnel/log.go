@@ -9,7 +9,7 @@ import (
 )
 
 // LogTo sends the warnings of the library, which writes to a global logger, to log at
-// debug level: whatever matters in them reaches the callers as errors too. It also
+// debug level: what matters in them reaches the callers as errors too. It also
 // switches off the library's record of payloads (CATTLE_TUNNEL_DATA_DEBUG), which
 // would hold secrets; ServerOptions.Messages records messages without it. Main calls it
 // once, before anything of this package runs.

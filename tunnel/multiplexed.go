@@ -92,7 +92,7 @@ func (m *multiplexed) serve(h hijacker, r *http.Request) {
 	}
 	keeper := &readerKeeper{hijacker: h}
 	if _, err := upgrader.Upgrade(keeper, r, http.Header{protocolHeader: {muxProtocol}}); err != nil {
-		return // it was answered, or there is nobody to answer any more
+		return // it was answered, or there is no client to answer any more
 	}
 	_ = m.session.Serve(r.Context(), keeper.in) // end has noted why
 }
@@ -224,7 +224,7 @@ func relay(st *mux.Stream, one *target) {
 		case err == nil:
 			st.CloseWrite() // an error says that it is over already
 			st.Wait()
-			// Nobody but the target is left to wait for. Sockets go by the system's clock.
+			// Only the target is left to wait for. Sockets go by the system's clock.
 			_ = one.SetWriteDeadline(time.Now().Add(lastLimit))
 		default:
 			st.Reset(mux.Broken, err.Error())

@@ -163,7 +163,7 @@ func (s *Server) authorize(r *http.Request) (Peer, error) {
 	}
 	peer, err := s.o.Authorize(r)
 	if err == nil && peer.Subject == "" {
-		err = errors.New("the credentials name nobody")
+		err = errors.New("the credentials name no user")
 	}
 	return peer, err
 }

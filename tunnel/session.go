@@ -26,7 +26,7 @@ const PatientStall = 15 * time.Minute
 // limits are what one session and its connections may take.
 type limits struct {
 	connections int           // at a time
-	unread      int64         // bytes that a connection may hold because nobody reads them
+	unread      int64         // bytes that a connection may hold because they are not read
 	idle        time.Duration // without traffic, until a connection is closed
 	stall       time.Duration // that a write may wait
 	patient     time.Duration // the same for a patient Target

@@ -43,11 +43,11 @@ type socket struct {
 	net.Conn
 	in     io.Reader // Conn, behind what was read from it before
 	now    func() time.Time
-	frames *frames // of what comes in; nil while nobody looks
+	frames *frames // of what comes in; nil while no watch looks
 	// silence and patience are silenceLimit and writeLimit, except in tests.
 	silence, patience time.Duration
 	opened            func()               // called at the first Read
-	quiet             func() time.Duration // how long the kernel has heard nothing of the host; nil while nobody watches
+	quiet             func() time.Duration // how long the kernel has heard nothing of the host; nil while it is not watched
 	first             sync.Once
 	heard             atomic.Int64 // when bytes last came, Unix nanoseconds
 	limit             atomic.Int64 // until when the handshake may last, Unix nanoseconds; 0 is for ever
@@ -79,7 +79,7 @@ func (s *socket) Read(p []byte) (int, error) {
 	if s.opened != nil {
 		s.first.Do(s.opened)
 	}
-	// Deadlines of sockets are by the operating system's clock, whatever now says.
+	// Deadlines of sockets are by the operating system's clock, and not by now.
 	by := time.Now().Add(s.silence)
 	if limit := s.limit.Load(); limit != 0 && limit < by.UnixNano() {
 		by = time.Unix(0, limit)
@@ -172,8 +172,8 @@ func (s *socket) SetDeadline(t time.Time) error {
 // zero and 60-second deadlines would only loosen.
 func (s *socket) SetWriteDeadline(time.Time) error { return nil }
 
-// SetReadDeadline does nothing: the library's 60 seconds count from the last ping, whatever
-// else is heard.
+// SetReadDeadline does nothing: the library's 60 seconds count from the last ping, even when
+// other frames are heard.
 func (s *socket) SetReadDeadline(time.Time) error { return nil }
 
 // Close is of net.Conn.

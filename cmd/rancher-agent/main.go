@@ -54,7 +54,7 @@ const usage = `usage: rancher-agent [flags]           be the node agent of this 
   -o, --only-write-certs       write certificates, then stop             CATTLE_WRITE_CERT_ONLY=true
   -d, --debug                                                            CATTLE_DEBUG=true
 
-The variables, and more of them, are explained in docs/node-agent.md.
+The variables, and more of them, are explained in docs/reference/node-agent.md.
 `
 
 func main() {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/daemon/config"
-	"github.com/drover-project/drover/daemon/feed"
+	"github.com/drover-project/drover/daemon/outputstream"
 	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
@@ -101,14 +101,14 @@ func showStatus(args []string, env func(string) string, stdout, stderr io.Writer
 // followOutput prints output as it comes until the person has seen enough.
 func followOutput(ctx context.Context, client *status.Client, show showing, stdout, stderr io.Writer) error {
 	open := func(ctx context.Context, q url.Values) (io.ReadCloser, error) { return client.Output(ctx, q.Encode()) }
-	printer := feed.NewPrinter(stdout)
+	printer := outputstream.NewPrinter(stdout)
 	each := printer.Print
 	if show.format == "json" {
 		lines := json.NewEncoder(stdout)
-		each = func(r feed.Record) { _ = lines.Encode(r) } // nobody may listen any more, which a signal reports
+		each = func(r outputstream.Record) { _ = lines.Encode(r) } // the reader may have gone, which a signal reports
 	}
 	lost := func(err error) { fmt.Fprintf(stderr, "%s: %v; asked again\n", name, err) }
-	err := feed.Follow(ctx, feed.Place{Attempt: -1, Follow: true, Periodic: true}, open, each, lost)
+	err := outputstream.Follow(ctx, outputstream.Place{Attempt: -1, Follow: true, Periodic: true}, open, each, lost)
 	printer.Flush()
 	if ctx.Err() != nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/drover-project/drover/daemon/feed"
+	"github.com/drover-project/drover/daemon/outputstream"
 	"github.com/drover-project/drover/daemon/status"
 )
 
@@ -172,7 +172,7 @@ func outputOf(t *testing.T, text string) string {
 	}
 	var b bytes.Buffer
 	for in.More() {
-		var r feed.Record
+		var r outputstream.Record
 		if err := in.Decode(&r); err != nil {
 			t.Fatal(err)
 		}

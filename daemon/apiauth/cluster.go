@@ -102,7 +102,7 @@ func (c *Cluster) known(ctx context.Context, of credential) (known, error) {
 	return k, nil
 }
 
-// debounce is how old groups may grow; false when nobody set it.
+// debounce is how old groups may grow; false when it is not set.
 func (c *Cluster) debounce(ctx context.Context) (time.Duration, bool, error) {
 	var m struct {
 		Data map[string]string `json:"data"`

@@ -3,6 +3,7 @@
 package apiauth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -40,7 +41,7 @@ type known struct {
 	hash string
 }
 
-// userInfo is who somebody is, in the words of a TokenReview.
+// userInfo is who a user is, in the words of a TokenReview.
 type userInfo struct {
 	Username string              `json:"username"`
 	UID      string              `json:"uid,omitempty"`
@@ -48,7 +49,7 @@ type userInfo struct {
 	Extra    map[string][]string `json:"extra,omitempty"`
 }
 
-// who is whom a token speaks for; the error says why it is nobody, without the key.
+// who is the user of a token; the error says why there is no such user, without the key.
 func (c credential) who(k known, now time.Time) (*userInfo, error) {
 	switch {
 	case k.token == nil:
@@ -64,10 +65,7 @@ func (c credential) who(k known, now time.Time) (*userInfo, error) {
 	case !k.user.Enabled:
 		return nil, fmt.Errorf("user %s of token %s is disabled", k.token.UserName, c.name)
 	}
-	hash := k.token.Hash
-	if hash == "" {
-		hash = k.hash
-	}
+	hash := cmp.Or(k.token.Hash, k.hash)
 	if hash == "" {
 		return nil, fmt.Errorf("token %s has no Secret with its hash in this cluster", c.name)
 	}
@@ -81,7 +79,7 @@ func (c credential) who(k known, now time.Time) (*userInfo, error) {
 }
 
 // groups are those of a user, and that of all people of the management server, as they are for those who come through it.
-// Groups of Kubernetes itself are nobody's who is known by a directory.
+// Groups of Kubernetes itself belong to no user of a directory.
 func groups(all []string) []string {
 	out := slices.DeleteFunc(slices.Clone(all), func(g string) bool { return g == "" || strings.HasPrefix(g, "system:") })
 	return append(out, "system:cattle:authenticated")

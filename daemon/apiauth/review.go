@@ -1,9 +1,10 @@
-// The webhook: one TokenReview is one answer. A token that is nobody's gets 200 and a status that says
+// The webhook: one TokenReview is one answer. A token that belongs to no user gets 200 and a status that says
 // so: API servers take any other code for a fault of the webhook, and try again.
 
 package apiauth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,7 +62,7 @@ func newWebhook(o Options) *webhook {
 func (w *webhook) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+HealthPath, func(out http.ResponseWriter, _ *http.Request) {
-		io.WriteString(out, "ok") // whoever went away needs no answer
+		io.WriteString(out, "ok") // a caller that went away needs no answer
 	})
 	mux.HandleFunc("POST "+ReviewPath, w.review)
 	return mux
@@ -73,9 +74,7 @@ func (w *webhook) review(out http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = json.Unmarshal(body, &asked)
 	}
-	if asked.APIVersion == "" {
-		asked.APIVersion = reviewVersion
-	}
+	asked.APIVersion = cmp.Or(asked.APIVersion, reviewVersion)
 	if err == nil && (asked.Kind != reviewKind || !strings.HasPrefix(asked.APIVersion, reviewGroup) || asked.Spec.Token == "") {
 		err = errors.New("it is not a TokenReview of authentication.k8s.io with a token")
 	}
@@ -90,7 +89,7 @@ func (w *webhook) review(out http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out.Header().Set("Content-Type", "application/json")
-	out.Write(text) // whoever went away needs no answer
+	out.Write(text) // a caller that went away needs no answer
 }
 
 // status is whom a token's text speaks for.

@@ -1,6 +1,6 @@
 // Package config reads the settings of the agent on its own host: its configuration, and
 // how to reach its server. Both are files that decide what runs as root, so they are
-// read only when nobody but the agent's user can have written them.
+// read only when no other user than the agent's can have written them.
 package config
 
 import (
@@ -75,7 +75,7 @@ func Find(env func(string) string) string {
 	return filepath.Join(defaultDir, "config.yaml")
 }
 
-// LoadAgent reads, completes and checks a configuration.
+// LoadAgent reads, completes and checks a configuration. Its errors name the file and the key.
 func LoadAgent(path string) (*Agent, error) {
 	a := &Agent{}
 	if err := load("agent configuration", path, a); err != nil {
@@ -92,7 +92,7 @@ func LoadAgent(path string) (*Agent, error) {
 	return a, nil
 }
 
-// Usual is the configuration of an agent that nobody configured, as it would be at path.
+// Usual is the configuration of an agent without a configuration, as it would be at path.
 func Usual(path string) *Agent {
 	a := &Agent{Dir: filepath.Dir(path)}
 	a.complete()
@@ -152,7 +152,7 @@ func (a *Agent) check() error {
 	return nil
 }
 
-// Timeout is InstructionTimeout as a duration; 0 means never.
+// Timeout is InstructionTimeout as a duration; 0 means never. A text that is not a duration is an error.
 func (a *Agent) Timeout() (time.Duration, error) {
 	if a.InstructionTimeout == "" {
 		return 0, nil
@@ -164,7 +164,7 @@ func (a *Agent) Timeout() (time.Duration, error) {
 	return d, nil
 }
 
-// CacheLimit is ImageCacheLimit in bytes.
+// CacheLimit is ImageCacheLimit in bytes. A text that is not a size is an error.
 func (a *Agent) CacheLimit() (int64, error) {
 	if a.ImageCacheLimit == "" {
 		return defaultCacheLimit, nil
@@ -198,7 +198,7 @@ type Connection struct {
 }
 
 // LoadConnection reads and checks connection information, except for what the
-// kubeconfig says.
+// kubeconfig says. Its errors name the file and the key, and no secret.
 func LoadConnection(path string) (*Connection, error) {
 	c := &Connection{}
 	if err := load("connection information", path, c); err != nil {

@@ -1,4 +1,4 @@
-// What the loader accepts: one regular file that nobody else can read or write.
+// What the loader accepts: one regular file that no other user can read or write.
 
 package config
 

@@ -5,6 +5,7 @@
 package hostreport
 
 import (
+	"cmp"
 	"context"
 	"os/exec"
 	"regexp"
@@ -79,9 +80,7 @@ func runtimeOf(unit string) string {
 }
 
 func (h Host) withDefaults() Host {
-	if h.PodLogs == "" {
-		h.PodLogs = podlogs.Directory
-	}
+	h.PodLogs = cmp.Or(h.PodLogs, podlogs.Directory)
 	if h.Run == nil {
 		h.Run = func(ctx context.Context, name string, args ...string) ([]byte, error) {
 			return exec.CommandContext(ctx, name, args...).Output()

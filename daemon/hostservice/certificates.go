@@ -1,4 +1,4 @@
-// When the certificates of the distribution on a host end. The server warns of that, and nobody else sees those that never
+// When the certificates of the distribution on a host end. The server warns of that, and nothing else shows those that never
 // leave the host: the pairs that the controller manager and the scheduler sign themselves are not even renewed by a restart.
 
 package hostservice

@@ -1,6 +1,6 @@
 // Package hostservice is what a host offers to its server through the tunnel: a short
 // table of targets, and a small HTTP service inside the agent. Everything else is
-// refused here, on the host, whatever the server asks for.
+// refused here, on the host, even when the server asks for it.
 package hostservice
 
 import (

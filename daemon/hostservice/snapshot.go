@@ -4,6 +4,7 @@
 package hostservice
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -107,10 +108,7 @@ func (s *Service) snapshotDir(runtime string) (string, error) {
 	if err == nil && json.Unmarshal(text, &settings) != nil {
 		return "", fmt.Errorf("%s has to be JSON, as a server writes it; it says where snapshots are", file)
 	}
-	data := settings.DataDir
-	if data == "" {
-		data = "/var/lib/rancher/" + runtime
-	}
+	data := cmp.Or(settings.DataDir, "/var/lib/rancher/"+runtime)
 	dir := settings.SnapshotDir
 	if dir == "" {
 		dir = path.Join(data, "server/db/snapshots")

@@ -23,7 +23,7 @@ type metadata struct {
 	header [2]string
 }
 
-// clouds are the keywords that stand for an address that somebody else knows.
+// clouds are the keywords that stand for an address that another service knows.
 var clouds = map[string]metadata{
 	"awslocal":     {url: "http://169.254.169.254/latest/meta-data/local-ipv4"},
 	"awspublic":    {url: "http://169.254.169.254/latest/meta-data/public-ipv4"},

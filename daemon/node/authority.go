@@ -101,7 +101,7 @@ func (a *authority) over(ctx context.Context, do func(*tls.Config) error) error 
 	return do(config)
 }
 
-// follow asks the server to prove its CA and adopts it, unless somebody has done so since
+// follow asks the server to prove its CA and adopts it, unless another goroutine has done so since
 // the trust with this checksum failed.
 func (a *authority) follow(ctx context.Context, failed string) error {
 	if a.o.PinAlways {
@@ -257,7 +257,7 @@ func (a *authority) keep(bundle []byte) {
 	}
 }
 
-// fetch gets the bundle from whoever answers and compares it with the pin.
+// fetch gets the bundle from any server that answers and compares it with the pin.
 func (a *authority) fetch(ctx context.Context) ([]byte, error) {
 	source := a.o.Server.String() + "/v3/settings/cacerts"
 	text, err := a.setting(ctx, source)
@@ -277,7 +277,7 @@ func (a *authority) fetch(ctx context.Context) ([]byte, error) {
 	a.log.Info(fmt.Sprintf("INFO: Value from %s is an x509 certificate", source))
 	bundle := a.pinned(text)
 	if bundle == nil {
-		return nil, fmt.Errorf("ERROR: Configured cacerts checksum (%s) does not match given --ca-checksum (%s): somebody else may be answering, or the server has another CA now; take the command again from the server", trust.Checksum(text), a.o.CAChecksum)
+		return nil, fmt.Errorf("ERROR: Configured cacerts checksum (%s) does not match given --ca-checksum (%s): another server may be answering, or the server has another CA now; take the command again from the server", trust.Checksum(text), a.o.CAChecksum)
 	}
 	return bundle, nil
 }

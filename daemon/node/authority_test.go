@@ -145,7 +145,7 @@ func TestCAThatIsNotFollowed(t *testing.T) {
 		on     string
 		want   string
 	}{
-		{"a wrong proof", "guessed", func(*Options) {}, onCA, "its proof is wrong, so that somebody else may be answering"},
+		{"a wrong proof", "guessed", func(*Options) {}, onCA, "its proof is wrong, so that another server may be answering"},
 		{"a wrong proof, for the tunnel", "guessed", func(*Options) {}, onTunnel, "no new CA is adopted"},
 		{"a wrong proof, for the node config", "guessed", func(*Options) {}, onConfig, "no new CA is adopted"},
 		{"a pin that is kept", testToken, func(o *Options) { o.PinAlways = true }, onTunnel, "DROVER_CA_PIN"},

@@ -283,7 +283,7 @@ func TestDockerSocketOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.live(t)
-	h.cause(t, onDocker, "nobody listens on")
+	h.cause(t, onDocker, "nothing listens on")
 	if err := os.Remove(h.o.DockerSocket); err != nil {
 		t.Fatal(err)
 	}

@@ -113,8 +113,8 @@ func (a *agent) checkNames(ctx context.Context) {
 	a.Logger.Info(fmt.Sprintf("INFO: %s resolves to %s", host, strings.Join(ips, " ")))
 }
 
-// ping asks whether the server is there. It verifies nobody and sends no secret; whoever
-// answers is not trusted with anything but this host's opinion of its clock.
+// ping asks whether the server is there. It verifies no certificate and sends no secret; the
+// answering server is not trusted with anything but this host's opinion of its clock.
 func (a *agent) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()

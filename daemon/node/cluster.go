@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/daemon/life"
+	"github.com/drover-project/drover/daemon/lifecycle"
 	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/tunnel"
@@ -59,11 +59,11 @@ func runCluster(ctx context.Context, o Options) error {
 	a := &agent{Options: o, board: newBoard(o.Logger, o.Now), needs: map[string]bool{onTunnel: true, onAccount: true}}
 	a.authority = newAuthority(o, a.board)
 	c := &inCluster{line: &line{agent: a}, cluster: *o.Cluster}
-	parts := []life.Part{{Name: "checks", Run: c.look}, {Name: "tunnel", Run: c.connect}, {Name: "refresh", Run: c.again}}
+	parts := []lifecycle.Part{{Name: "checks", Run: c.look}, {Name: "tunnel", Run: c.connect}, {Name: "refresh", Run: c.again}}
 	if a.HealthSocket != "" || a.HealthAddress != "" {
-		parts = append(parts, life.Part{Name: "health", Run: a.serveHealth})
+		parts = append(parts, lifecycle.Part{Name: "health", Run: a.serveHealth})
 	}
-	err := (&life.Life{Parts: parts, Logger: a.Logger, Now: a.Now, Hopeless: stuck}).Run(ctx)
+	err := (&lifecycle.Life{Parts: parts, Logger: a.Logger, Now: a.Now, Hopeless: stuck}).Run(ctx)
 	if err != nil {
 		return fmt.Errorf("%w; Kubernetes is to start this pod's container again", err)
 	}
@@ -177,7 +177,7 @@ func (c *inCluster) changes(s tunnel.Status) {
 	}
 }
 
-// again looks the server's name up whenever somebody says so.
+// again looks the server's name up whenever it is told to.
 func (c *inCluster) again(ctx context.Context) error {
 	for {
 		select {
@@ -194,7 +194,7 @@ func (c *inCluster) again(ctx context.Context) error {
 	}
 }
 
-// dialAPI opens the API server of the cluster. Nothing else is offered, whatever the server asks for.
+// dialAPI opens the API server of the cluster. Nothing else is offered, even when the server asks for it.
 func (c *inCluster) dialAPI(ctx context.Context, network, address string) (net.Conn, error) {
 	if network != "tcp" || address != c.cluster.API {
 		err := &tunnel.RefusedError{Network: network, Address: address, Reason: "a cluster agent offers the Kubernetes API alone"}

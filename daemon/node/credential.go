@@ -1,6 +1,6 @@
 // The host's own credential: what distinguishes it from every other host that knows the
 // cluster's registration token. Drover's server takes a tunnel under this host's name from
-// nobody without it.
+// no server without it.
 
 package node
 

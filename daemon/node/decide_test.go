@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/daemon/life"
+	"github.com/drover-project/drover/daemon/lifecycle"
 	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/tunnel"
 )
@@ -157,8 +157,8 @@ func TestWeigh(t *testing.T) {
 // TestStuckTunnelEndsTheAgent holds that this one error of a part is the whole agent's.
 func TestStuckTunnelEndsTheAgent(t *testing.T) {
 	cause := &tunnel.StuckError{Since: time.Now(), Cause: errors.New("no place left")}
-	l := &life.Life{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Hopeless: stuck,
-		Parts: []life.Part{{Name: "tunnel", Run: func(context.Context) error { return cause }}}}
+	l := &lifecycle.Life{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Hopeless: stuck,
+		Parts: []lifecycle.Part{{Name: "tunnel", Run: func(context.Context) error { return cause }}}}
 	if err := l.Run(t.Context()); !errors.Is(err, error(cause)) || !strings.Contains(err.Error(), "although the server answers") {
 		t.Errorf("error %v", err)
 	}
@@ -225,7 +225,7 @@ func TestOutdated(t *testing.T) {
 func TestExplainDocker(t *testing.T) {
 	for want, err := range map[string]error{
 		"is missing: start Docker": fmt.Errorf("dial: %w", fs.ErrNotExist),
-		"nobody listens":           fmt.Errorf("dial: %w", syscall.ECONNREFUSED),
+		"nothing listens":          fmt.Errorf("dial: %w", syscall.ECONNREFUSED),
 		"run the agent as root":    fmt.Errorf("dial: %w", syscall.EACCES),
 		"does not answer: odd":     errors.New("odd"),
 	} {

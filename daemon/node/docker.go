@@ -152,7 +152,7 @@ func explainDocker(socket string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s is missing: start Docker, or in a container mount /var/run of the host", socket)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nobody listens on %s: start Docker, or in a container mount all of /var/run and not the socket alone", socket)
+		return fmt.Errorf("nothing listens on %s: start Docker, or in a container mount all of /var/run and not the socket alone", socket)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s cannot be used by this user: run the agent as root, in a container with --privileged", socket)
 	}

@@ -1,4 +1,4 @@
-// Health for whoever looks after the agent: GET /livez (the process works) and GET
+// Health for what looks after the agent: GET /livez (the process works) and GET
 // /readyz (it does its work), both with the board as JSON.
 
 package node

@@ -95,7 +95,7 @@ func (k *keeper) now() *nodeconfig.NodeConfig {
 	return k.wanted
 }
 
-// run brings the host to each node config, and back to it after whatever happens.
+// run brings the host to each node config, and back to it after any change.
 func (k *keeper) run(ctx context.Context) error {
 	pause := backoff.Backoff{Min: 2 * time.Second, Max: time.Minute, Floor: 0.5}
 	next := keepEvery

@@ -62,7 +62,7 @@ func (l *line) run(ctx context.Context) error {
 	}
 }
 
-// refresh asks where the server is, and what it wants, whenever somebody says so.
+// refresh asks where the server is, and what it wants, whenever it is told to.
 func (l *line) refresh(ctx context.Context) error {
 	for {
 		select {

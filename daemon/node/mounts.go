@@ -1,6 +1,6 @@
 // Mounts that containers share with the host: the kubelet's directories have to be on
 // shared mounts, or Docker refuses to start it. On hosts whose init leaves mounts private
-// somebody has to change that at each boot.
+// a person has to change that at each boot.
 
 package node
 
@@ -130,7 +130,7 @@ func shareMount(path string) (changed bool, err error) {
 func onHostMounts(namespace string, do func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: nobody else may get this thread
+		runtime.LockOSThread() // and never unlocked: no other goroutine may get this thread
 		done <- enter(namespace, do)
 	}()
 	return <-done

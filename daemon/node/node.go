@@ -8,6 +8,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 
 	"github.com/docker/docker/client"
 
-	"github.com/drover-project/drover/daemon/life"
+	"github.com/drover-project/drover/daemon/lifecycle"
 	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/tunnel"
 	"github.com/drover-project/drover/tunnel/connect"
@@ -114,9 +115,7 @@ func newAgent(ctx context.Context, o Options) (*agent, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.TakeOver == 0 {
-		o.TakeOver = takeOver
-	}
+	o.TakeOver = cmp.Or(o.TakeOver, takeOver)
 	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the agent's state: %w", err)
 	}
@@ -163,19 +162,19 @@ func (a *agent) params(info *connect.DockerInfo, version int) connect.Params {
 func (a *agent) live(ctx context.Context) error {
 	p := newPull(a)
 	l := &line{agent: a, pull: p}
-	parts := []life.Part{
+	parts := []lifecycle.Part{
 		{Name: "Docker", Run: a.docker.run}, {Name: "containers", Run: a.keeper.run}, {Name: "host service", Run: a.service.run},
 		{Name: "checks", Run: a.check}, {Name: "tunnel", Run: l.run}, {Name: "node config", Run: p.run}, {Name: "refresh", Run: l.refresh},
 	}
 	if a.HealthSocket != "" || a.HealthAddress != "" {
-		parts = append(parts, life.Part{Name: "health", Run: a.serveHealth})
+		parts = append(parts, lifecycle.Part{Name: "health", Run: a.serveHealth})
 	}
 	if a.Managed {
-		parts = append(parts, life.Part{Name: "take-over", Run: a.sweep})
+		parts = append(parts, lifecycle.Part{Name: "take-over", Run: a.sweep})
 	}
-	err := (&life.Life{Parts: parts, Logger: a.Logger, Now: a.Now, Hopeless: stuck}).Run(ctx)
+	err := (&lifecycle.Life{Parts: parts, Logger: a.Logger, Now: a.Now, Hopeless: stuck}).Run(ctx)
 	if err != nil {
-		return fmt.Errorf("%w; whoever started this process is to start it again", err)
+		return fmt.Errorf("%w; its supervisor is to start it again", err)
 	}
 	return nil
 }

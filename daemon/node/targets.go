@@ -1,4 +1,4 @@
-// What the server may dial on this host. The list is this host's own and holds whatever
+// What the server may dial on this host. The list is this host's own and holds even when
 // the server asks for.
 
 package node

@@ -1,5 +1,5 @@
 // Package podlogs reads the logs of the static pods that a distribution runs its components in, as the kubelet keeps them
-// on this host. Whatever stands there is untrusted: it is read to a limit, and nothing outside the directory is opened.
+// on this host. All that stands there is untrusted: it is read to a limit, and nothing outside the directory is opened.
 //
 // Wire source: kubernetes/kubernetes pkg/kubelet/kuberuntime (BuildPodLogsDirectory, BuildContainerLogsPath,
 // logs.parseCRILog), pkg/kubelet/logs (container_log_manager): a directory NAMESPACE_POD_UID, in it one for each container, in

@@ -4,6 +4,7 @@ package preview
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -151,10 +152,7 @@ func (p Page) String() string {
 }
 
 func (f File) print(b *strings.Builder) {
-	action := f.Action
-	if action == "" {
-		action = "cannot be looked at"
-	}
+	action := cmp.Or(f.Action, "cannot be looked at")
 	fmt.Fprintf(b, "%s %s%s%s\n", action, plans.SafeLine(f.Path), change(", mode", f.OldMode, f.NewMode), change(", owner", f.OldOwner, f.NewOwner))
 	if f.Really != "" {
 		fmt.Fprintf(b, "  kept in %s\n", plans.SafeLine(f.Really))

@@ -5,6 +5,7 @@ package selfupdate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -102,12 +103,8 @@ func (u *Updater) complete() {
 	if u.systemctl == nil {
 		u.systemctl = Systemctl
 	}
-	if u.unitDir == "" {
-		u.unitDir = unitDir
-	}
-	if u.every == 0 {
-		u.every = lookEvery
-	}
+	u.unitDir = cmp.Or(u.unitDir, unitDir)
+	u.every = cmp.Or(u.every, lookEvery)
 	if u.wait == nil {
 		u.wait = backoff.Wait
 	}
@@ -117,9 +114,7 @@ func (u *Updater) staged() string { return u.Program + ".new" }
 
 // check refuses what cannot be asked for.
 func (u *Updater) check(r *Request) error {
-	if r.Within == 0 {
-		r.Within = DefaultWithin
-	}
+	r.Within = cmp.Or(r.Within, DefaultWithin)
 	r.Checksum = strings.ToLower(r.Checksum)
 	if b, err := hex.DecodeString(r.Checksum); err != nil || len(b) != 32 {
 		return fmt.Errorf("checksum %.80q is not a SHA-256 in hexadecimal", r.Checksum)

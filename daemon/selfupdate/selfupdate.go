@@ -8,7 +8,7 @@
 // looks at the host anew and can be done twice. What came of it stands in last.json.
 //
 // The agent itself knows nothing of updates: it writes down that it is healthy
-// (health.json), always, and whoever wants to know compares.
+// (health.json), always, and readers compare.
 package selfupdate
 
 import (

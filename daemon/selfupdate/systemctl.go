@@ -100,7 +100,7 @@ func watchText(previous, dir string) string {
 	return fmt.Sprintf(`# Written by rancher-system-agent self-update; it goes when the update has ended.
 [Unit]
 Description=Update of the Rancher System Agent, which goes back by itself
-Documentation=https://github.com/drover-project/drover/blob/main/docs/upgrade.md
+Documentation=https://github.com/drover-project/drover/blob/main/docs/how-to/replace-the-agent.md
 StartLimitIntervalSec=0
 
 [Install]

@@ -4,6 +4,7 @@
 package selfupdate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,15 +81,11 @@ func (w *Watcher) complete() {
 	if w.systemctl == nil {
 		w.systemctl = Systemctl
 	}
-	if w.unitDir == "" {
-		w.unitDir = unitDir
-	}
+	w.unitDir = cmp.Or(w.unitDir, unitDir)
 	if w.clock == nil {
 		w.clock = hostClock
 	}
-	if w.every == 0 {
-		w.every = lookEvery
-	}
+	w.every = cmp.Or(w.every, lookEvery)
 	if w.step == nil {
 		w.step = func(string) error { return nil }
 	}

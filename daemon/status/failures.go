@@ -1,4 +1,4 @@
-// The last failures outlive the agent: whoever looks after a crash or an update wants to see
+// The last failures outlive the agent: a person who looks after a crash or an update wants to see
 // what failed before it. They are in a small file of their own, because the history of
 // applied plans is kept only where it is configured, has whole plans, and knows nothing of
 // periodic instructions.

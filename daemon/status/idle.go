@@ -1,4 +1,4 @@
-// The words for whoever asks for output and sees nothing: a person must not take an agent
+// The words for a person who asks for output and sees nothing: a person must not take an agent
 // that has nothing to print for one that is broken.
 
 package status

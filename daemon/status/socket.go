@@ -42,7 +42,7 @@ type Socket struct {
 }
 
 // Listen takes the socket, in the place of one that a dead agent left. The directory is
-// made when it is missing, closed to others. One that is there is left as it is, for it may
+// made when it is missing, closed to others. A directory that is there is left as it is, for it may
 // be /run; it is refused when others can write it. The error is a *BusyError when another
 // agent lives.
 func Listen(path string) (*Socket, error) {
@@ -119,7 +119,7 @@ func (s *Socket) Serve(ctx context.Context, handler http.Handler, log *slog.Logg
 }
 
 // trusted accepts only connections of root and of the agent's own user. The modes of
-// directory and socket say the same; this holds when somebody loosened them.
+// directory and socket say the same; this holds when a user loosened them.
 type trusted struct {
 	*net.UnixListener
 	log *slog.Logger
@@ -135,7 +135,7 @@ func (l trusted) Accept() (net.Conn, error) {
 		if err == nil && (uid == 0 || uid == os.Geteuid()) {
 			return conn, nil
 		}
-		l.log.Warn("somebody who is not root asks for the status and is refused", "uid", uid, "error", err)
+		l.log.Warn("a user who is not root asks for the status and is refused", "uid", uid, "error", err)
 		if err := conn.Close(); err != nil {
 			l.log.Debug("connection does not close", "error", err)
 		}

@@ -16,7 +16,7 @@ type Status struct {
 	Now     time.Time `json:"now"`
 	// Doing is the plan that is being applied; nil when none is.
 	Doing *Work `json:"doing,omitempty"`
-	// Last is the plan whose apply ended last; nil when nobody knows of one.
+	// Last is the plan whose apply ended last; nil when none is known.
 	Last *Applied `json:"last,omitempty"`
 	// Waiting is what stands between the agent and its work.
 	Waiting []Wait `json:"waiting"`
@@ -26,7 +26,7 @@ type Status struct {
 	Sources     []Source     `json:"sources"`
 	Probes      []Probe      `json:"probes"`
 	Periodic    []Periodic   `json:"periodic"`
-	// PutBack are files that somebody had changed and that are as their plan wants them again, newest last.
+	// PutBack are files that had been changed and that are as their plan wants them again, newest last.
 	PutBack []File `json:"putBack"`
 	// Failures are the last, newest last, those of earlier lives of the agent too.
 	Failures []Failure `json:"failures"`

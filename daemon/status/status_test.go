@@ -60,7 +60,7 @@ probes      kubelet of remote: NOT healthy since 13:59:00 (1m00s): connection re
             etcd of remote: healthy since 13:59:00 (1m00s)
 periodic    snapshot of remote: succeeded at 13:00:00, runs again in 1h00m
             broken of remote: FAILED with exit code 3 at 13:59:00, 2 times in a row, runs now
-put back    /etc/x at 13:00:00, somebody had changed it
+put back    /etc/x at 13:00:00, it had been changed
 failed      plan 7b1f90c2aaaa of remote at 13:00:00: instruction install: exit code 3
               | one
               | two

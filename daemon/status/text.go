@@ -57,7 +57,7 @@ func (s Status) String() string {
 		p.say("periodic", "%s", s.periodic(one))
 	}
 	for _, f := range s.PutBack {
-		p.say("put back", "%s at %s, somebody had changed it", f.Path, s.at(f.Time))
+		p.say("put back", "%s at %s, it had been changed", f.Path, s.at(f.Time))
 	}
 	for _, f := range s.Failures {
 		s.sayFailure(p, f)

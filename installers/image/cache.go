@@ -1,6 +1,6 @@
 // Layers that were pulled once, kept by digest. The names say what the content has to be,
 // and it is checked whenever it is read, so nothing here has to survive a crash: half a
-// file, or one that somebody changed, is found out and pulled again.
+// file, or a changed file, is found out and pulled again.
 
 package image
 
@@ -132,7 +132,7 @@ func (s *Stager) keep(ctx context.Context, l manifest.Layer, at *layerAt) (*os.F
 }
 
 // arriving makes a file to write a layer into. As long as it is written it is locked, so
-// that nobody takes it for one that a crash left.
+// that it is not taken for a file that a crash left.
 func arriving(dir string) (*os.File, error) {
 	for range 100 {
 		f, err := os.CreateTemp(dir, arrivingFor)
@@ -149,7 +149,7 @@ func arriving(dir string) (*os.File, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("no file can be made in %s: somebody removes it at once", dir)
+	return nil, fmt.Errorf("no file can be made in %s: another process removes it at once", dir)
 }
 
 // readyCache makes the directory.
@@ -241,7 +241,7 @@ func (s *Stager) keptFiles() ([]keptFile, error) {
 	return files, nil
 }
 
-// removeAbandoned removes what nobody writes any more.
+// removeAbandoned removes what is not written any more.
 func removeAbandoned(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -252,7 +252,7 @@ func removeAbandoned(path string) error {
 	}
 	defer f.Close()
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		return nil // somebody writes it
+		return nil // another process writes it
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

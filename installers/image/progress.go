@@ -37,7 +37,7 @@ func (t *progress) say(format string, args ...any) {
 type layerAt struct {
 	*progress
 	number, of int
-	size       int64 // bytes as stored; negative when nobody said
+	size       int64 // bytes as stored; negative when not known
 	done       int64
 }
 

@@ -41,8 +41,8 @@ type place struct {
 }
 
 // pull asks the endpoints in order and hands the image of the first that has it to use, and
-// returns which that was. One that breaks off is tried from the next, so use may be called
-// again. Those that may only be unwell are asked again after all others, with a pause.
+// returns which that was. A source that breaks off is tried from the next, so use may be called
+// again. Sources that may only be unwell are asked again after all others, with a pause.
 func (s *Stager) pull(ctx context.Context, ref name.Reference, report *progress, use user) (from string, err error) {
 	config, err := registries.Load(s.Registries)
 	if err != nil {

@@ -1,5 +1,5 @@
 // What is reported of a place that did not give an image: a sentence for the cases that people
-// meet, and for the others what the library says, without whatever could be a credential.
+// meet, and for the others what the library says, without anything that could be a credential.
 
 package image
 

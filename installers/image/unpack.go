@@ -1,10 +1,11 @@
-// Unpacking layers. Everything goes through an os.Root, so whatever an image says,
+// Unpacking layers. Everything goes through an os.Root, so in spite of what an image says,
 // nothing outside the directory is written; what would lead outside is refused.
 
 package image
 
 import (
 	"archive/tar"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -203,9 +204,7 @@ func (u *unpacker) directory(name string) error {
 
 func (u *unpacker) file(name string, mode fs.FileMode, content io.Reader) error {
 	mode &= fileMode
-	if mode == 0 {
-		mode = fileMode
-	}
+	mode = cmp.Or(mode, fileMode)
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return u.fault(name, err)
@@ -275,7 +274,7 @@ func (u *unpacker) link(name, target string) error {
 }
 
 // whiteout removes what layers below have: one name, or all of a directory. What the layer
-// at hand has itself stays, in whatever order it comes. (OCI image specification, "Whiteouts".)
+// at hand has itself stays, in any order. (OCI image specification, "Whiteouts".)
 func (u *unpacker) whiteout(dir, base string) error {
 	if base != whiteoutOpaque {
 		name := strings.TrimPrefix(base, whiteout)

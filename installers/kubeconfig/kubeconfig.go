@@ -75,7 +75,7 @@ type context struct {
 	} `json:"context"`
 }
 
-// without are fields that change nothing, whatever they say. RKE1 writes an api-version.
+// without are fields that change nothing, with any value. RKE1 writes an api-version.
 var without = regexp.MustCompile(`^(extensions|preferences|(clusters|users|contexts)\[\d+\]\.(cluster|user|context)\.extensions|clusters\[\d+\]\.cluster\.(api-version|disable-compression))$`)
 
 // insecure asks for nothing where it is false.

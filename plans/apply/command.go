@@ -53,7 +53,7 @@ func (e *Engine) commandOf(in plans.Instruction, sandbox, script string, attempt
 }
 
 // instructionEnv is the allowed part of the agent's environment, then the instruction's own
-// entries, then what the contract sets whatever both say.
+// entries, then what the contract sets over both.
 func (e *Engine) instructionEnv(own []string, sandbox string, attempt int) []string {
 	all := append([]string{}, e.Env()...)
 	all = append(all, own...)
@@ -84,7 +84,7 @@ func lookUp(name, sandbox, path string) (string, error) {
 	}
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) {
-			continue // the agent's own working directory is nobody's choice
+			continue // the agent's own working directory cannot be chosen
 		}
 		full := filepath.Join(dir, name)
 		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {

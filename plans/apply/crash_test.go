@@ -265,9 +265,7 @@ func TestTheWorkDirectoryIsRemovedUnderARunningInstruction(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = agent.Wait()
-	if err := os.RemoveAll(h.path("work")); err != nil {
-		t.Fatal(err)
-	}
+	h.remove("work")
 	done := make(chan apply.Result, 1)
 	go func() {
 		r, err := h.engine().Apply(t.Context(), delivery(t, p))

@@ -1,4 +1,4 @@
-// Reporting what happens: as events to whoever observes the engine, and what instructions
+// Reporting what happens: as events to observers of the engine, and what instructions
 // print as lines of the log too.
 
 package apply

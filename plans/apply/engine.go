@@ -23,7 +23,7 @@ import (
 )
 
 // defaultOutputLimit is how much of an instruction's output is kept: more than a Secret takes
-// of what cannot be compressed, so that whatever fits there gets there.
+// of what cannot be compressed, so that all that fits there gets there.
 const defaultOutputLimit = 1 << 20
 
 // defaultPatience is how long periodic instructions are waited for.
@@ -48,6 +48,7 @@ type Engine struct {
 }
 
 // New checks the options, makes the directories and clears interlocks that an earlier life left.
+// Its errors are of options that do not fit and of directories that cannot be made.
 func New(o Options) (*Engine, error) {
 	switch {
 	case o.WorkDir == "":

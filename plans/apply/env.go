@@ -1,5 +1,5 @@
 // What of the agent's environment its instructions may see. The agent's own settings
-// and whatever else an operator put into its unit stay with the agent.
+// and all else that an operator put into its unit stay with the agent.
 
 package apply
 

@@ -1,4 +1,4 @@
-// What the engine reports while it works, for whoever shows it to people.
+// What the engine reports while it works, for the code that shows it to people.
 
 package apply
 
@@ -18,7 +18,7 @@ const (
 	ApplyResumed
 	// FileChanged is a file that was not as wanted and is now.
 	FileChanged
-	// FilePutBack is a file that somebody had changed since the apply and that is as wanted again.
+	// FilePutBack is a file that had been changed since the apply and that is as wanted again.
 	FilePutBack
 	// InstructionBegan is a one-time instruction that was started, with its Attempt.
 	InstructionBegan

@@ -347,6 +347,13 @@ func (h *host) glob(elements ...string) []string {
 	return names
 }
 
+// remove removes a directory of the host. The process that watches over an instruction may still be writing there, which makes a removal
+// fail halfway.
+func (h *host) remove(dir string) {
+	h.t.Helper()
+	h.until(dir+" is removed", func() bool { return os.RemoveAll(h.path(dir)) == nil })
+}
+
 func (h *host) until(what string, done func() bool) {
 	h.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !done(); {

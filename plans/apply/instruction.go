@@ -303,14 +303,14 @@ func (e *Engine) fill(ctx context.Context, dir, image string, progress func(line
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	// The run's own directory is there unless somebody removed it.
+	// The run's own directory is there unless a user removed it.
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // #nosec G302 -- a directory, whatever the umask
+	if err := os.Chmod(dir, 0o755); err != nil { // #nosec G302 -- a directory, with any umask
 		return err
 	}
 	if image == "" {

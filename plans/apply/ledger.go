@@ -142,7 +142,7 @@ func (e *Engine) ledgerPath(source string) string {
 	return filepath.Join(e.LedgerDir, fileKey(source)+".json")
 }
 
-// load reads the ledger of a source; nil when there is none. One that cannot be read as
+// load reads the ledger of a source; nil when there is none. A ledger that cannot be read as
 // JSON is put aside: what it knew is lost, but the host must not stand still for it.
 func (e *Engine) load(source string) (*ledger, error) {
 	path := e.ledgerPath(source)
@@ -163,7 +163,7 @@ func (e *Engine) load(source string) (*ledger, error) {
 // damagedError is a ledger whose content is not one.
 type damagedError struct{ error }
 
-// readLedger reads a ledger. Its file is one of two that are written in turn, so whoever reads
+// readLedger reads a ledger. Its file is one of two that are written in turn, so a program that reads
 // while it is written twice sees both: it is looked at again before it counts as damaged.
 func readLedger(path string) (*ledger, error) {
 	l, err := readLedgerOnce(path)
@@ -202,7 +202,7 @@ func readLedgerOnce(path string) (*ledger, error) {
 	return &l, nil
 }
 
-// Pending says what the ledger of a source holds; ok is false when there is none.
+// Pending says what the ledger of a source holds; ok is false when there is none. A ledger that cannot be read is an error.
 func (e *Engine) Pending(source string) (p Pending, ok bool, err error) {
 	l, err := e.load(source)
 	if err != nil || l == nil {
@@ -211,7 +211,7 @@ func (e *Engine) Pending(source string) (p Pending, ok bool, err error) {
 	return Pending{ID: l.ID, Checksum: l.Checksum, Started: l.Begun, Finished: l.Outcome != nil, Reported: e.isReported(source, l.ID), Remaining: l.remaining()}, true, nil
 }
 
-// Forget removes the ledger of a source that will not deliver again.
+// Forget removes the ledger of a source that will not deliver again. A ledger that is not there is no error.
 func (e *Engine) Forget(source string) error {
 	e.long.forget(source)
 	path := e.ledgerPath(source)

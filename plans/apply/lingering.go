@@ -19,8 +19,8 @@ const (
 const recordLimit = 5 * time.Second
 
 // lingering are supervisors whose instruction ended: they end a moment later, or when a
-// process does that the instruction left behind. Those that have ended are children of the
-// agent which nobody else waits for.
+// process does that the instruction left behind. Processes that have ended are children of the
+// agent which nothing else waits for.
 type lingering struct {
 	mu  sync.Mutex
 	all []*supervise.Running
@@ -29,7 +29,7 @@ type lingering struct {
 	once   sync.Once
 }
 
-// close has nobody wait any more for those that have not ended, but for those that are writing
+// close ends the wait for those that have not ended, but for those that are writing
 // down a result that they have announced: those are notified that no agent is left.
 func (l *lingering) close() {
 	l.once.Do(func() {

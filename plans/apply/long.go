@@ -26,12 +26,12 @@ type longRun struct {
 
 	// Guarded by longRuns.
 	wait      waiter
-	forgotten bool // nobody will ask how it ended
+	forgotten bool // no caller will ask how it ended
 }
 
 type longKey struct{ source, name string }
 
-// longRuns are the runs that nobody has taken the record of, at most one of each instruction.
+// longRuns are the runs whose record was not taken yet, at most one of each instruction.
 type longRuns struct {
 	mu sync.Mutex
 	by map[longKey]*longRun

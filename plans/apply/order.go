@@ -1,6 +1,6 @@
-// The order of what an apply writes. It is what makes two promises hold whatever crash comes
+// The order of what an apply writes. It is what makes two promises hold in any crash
 // when, of the agent or of the host: nothing that was begun is lost or repeated, and a file is
-// old or new, whole. Whatever need not be in this order shares its wait for the disk with
+// old or new, whole. A write that need not be in this order shares its wait for the disk with
 // something else. TestOrder and TestOrderOfTheResult trace it, TestKilledAtEveryWrite kills
 // between any two steps.
 //
@@ -19,9 +19,9 @@
 //     one that does not, and is written as soon as the agent is seen to be gone.
 //  6. The ledger with a result is durable before the next instruction starts. The history's
 //     entry is durable before the ledger's outcome is. The outcome is durable before the next
-//     delivery is begun and before anybody learns of it, but for a server that keeps a
+//     delivery is begun and before the server learns of it, but for a server that keeps a
 //     plan-state: that gets it first and makes it durable there, and the ledger follows. A Secret
-//     whose plan-state is an end is not acted on again, whatever the ledger says, and the
+//     whose plan-state is an end is not acted on again, even against the ledger, and the
 //     ledger gets the end from there (Engine.Conclude).
 //
 // What need not be durable: who supervises an instruction, how far its output was logged, and

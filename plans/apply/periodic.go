@@ -82,7 +82,7 @@ func named(p *plans.Plan) []plans.PeriodicInstruction {
 
 // Periodic runs the plan's periodic instructions that are due, all of them with force, and
 // returns the records of all of the plan's: new ones for those that ended, last for the
-// others. One that fails does not hold up the next. One that takes longer than
+// others. A failure does not hold up the next. An instruction that takes longer than
 // PeriodicPatience goes on by itself: a later call for the same source returns its record,
 // and it does not begin again before. Nothing runs while an installer is about to restart
 // the agent.
@@ -130,7 +130,7 @@ func (e *Engine) Periodic(ctx context.Context, s Standing, last map[string]plans
 	return next
 }
 
-// runPeriodic runs the instructions, some at a time. One that takes long gives its place away.
+// runPeriodic runs the instructions, some at a time. An instruction that takes long gives its place away.
 //
 // It also gives the interlock away. That has installers wait for a pass of the agent, which
 // with the original one ends when its instructions do; here it ends with the patience, and
@@ -140,7 +140,7 @@ func (e *Engine) Periodic(ctx context.Context, s Standing, last map[string]plans
 func (e *Engine) runPeriodic(ctx context.Context, s Standing, due []*longRun, now time.Time) (err error) {
 	defer func() {
 		for _, run := range due {
-			e.long.end(run) // whatever could not begin
+			e.long.end(run) // also a run that could not begin
 		}
 	}()
 	ok, err := e.interlock.Enter()
@@ -208,7 +208,7 @@ func (e *Engine) logHeld(source string, held bool, now time.Time) {
 }
 
 // periodic runs one instruction in the directory id below the work directory; ran is false
-// when the agent stopped meanwhile, which is nobody's failure.
+// when the agent stopped meanwhile, which is no failure.
 func (e *Engine) periodic(ctx context.Context, s Standing, in plans.PeriodicInstruction, before plans.PeriodicOutput, id string, now time.Time) (record plans.PeriodicOutput, ran bool) {
 	attempt := before.Failures + 1
 	t := e.reportRun(s, id, in.Name, attempt)
@@ -253,14 +253,14 @@ func (e *Engine) runDirectly(ctx context.Context, in plans.Instruction, dir stri
 	}
 	cmd, err := runChild(ctx, c, sandbox, stdout, stderr)
 	if ctx.Err() != nil && cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whatever of the group did not listen
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // processes of the group that did not listen
 	}
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
 		return 0, nil
 	case errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState != nil && ctx.Err() == nil:
-		return cmd.ProcessState.ExitCode(), nil // somebody it left behind holds the pipe
+		return cmd.ProcessState.ExitCode(), nil // a process that it left behind holds the pipe
 	case errors.As(err, &exit) && exit.ExitCode() > 0 && ctx.Err() == nil:
 		return exit.ExitCode(), nil
 	case ctx.Err() != nil:

@@ -1,5 +1,5 @@
 // Reporting what periodic instructions print: to the observer while they do, run for run, and
-// as lines of the log once a run ended, when they are worth a person's time. One that says
+// as lines of the log once a run ended, when they are worth a person's time. A run that says
 // every minute that all is well would hide everything else.
 
 package apply

@@ -95,7 +95,7 @@ func Look(ctx context.Context, o Options, d Delivery) (Preview, error) {
 	return p, nil
 }
 
-// known says whether the plan was applied with success by whatever source, and finds the
+// known says whether the plan was applied with success by any source, and finds the
 // ledger of the delivery while it is on its way.
 func (e *Engine) known(d Delivery) (done bool, mine *ledger, err error) {
 	names, err := filepath.Glob(filepath.Join(e.LedgerDir, "*.json"))
@@ -213,5 +213,5 @@ func (f FileChange) of(c hostfs.Change, err error) FileChange {
 	return f
 }
 
-// ownerText is an owner as people write it; an id that nobody asked for is the agent's own.
+// ownerText is an owner as people write it; an id that was not set is the agent's own.
 func ownerText(o hostfs.Owner) string { return fmt.Sprintf("%d:%d", max(o.UID, 0), max(o.GID, 0)) }

@@ -57,9 +57,7 @@ func TestRecall(t *testing.T) {
 func TestRecallWithoutOutputs(t *testing.T) {
 	h := newHost(t)
 	h.apply(plans.Plan{Instructions: []plans.OneTimeInstruction{shell("talk", "echo hello; exit 3")}})
-	if err := os.RemoveAll(h.path("work")); err != nil {
-		t.Fatal(err)
-	}
+	h.remove("work")
 	e := h.engine()
 	if err := os.WriteFile(filepath.Join(h.options.LedgerDir, "damaged.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 )
 
 // refillAfter is when the next supervisor is started after an apply has ended: not beside the
-// report of its outcome, which somebody waits for.
+// report of its outcome, which a caller waits for.
 const refillAfter = 50 * time.Millisecond
 
 // spares has at most one supervisor that waits.

@@ -1,4 +1,4 @@
-// The work of a delivery, piece by piece, as values for whoever shows it to people.
+// The work of a delivery, piece by piece, as values for the code that shows it to people.
 
 package apply
 

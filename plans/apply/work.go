@@ -225,7 +225,7 @@ func (w *work) takeBack(ctx context.Context) error {
 			w.killLeftovers(w.ledger, i)
 		}
 		if result == nil {
-			continue // it never ran, or nobody knows how it ended
+			continue // it never ran, or how it ended is not known
 		}
 		in.Result, in.Open = result, false
 		cancelled.Instruction, cancelled.ExitCode = i, result.ExitCode
@@ -248,7 +248,7 @@ func (w *work) killRunning(ctx context.Context, i int, running *supervise.Runnin
 	return &result, nil
 }
 
-// linger gives a supervisor up that is done, or remembers to reap it. One that announced its
+// linger gives a supervisor up that is done, or remembers to reap it. A supervisor that announced its
 // result ends a moment later.
 func (w *work) linger(r *supervise.Running) {
 	w.lingering.add(r)

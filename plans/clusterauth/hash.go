@@ -47,7 +47,7 @@ func hashWith(salt []byte, key string) string {
 	return sha3Form + encoding.EncodeToString(salt) + ":" + encoding.EncodeToString(sumSHA3(salt, key))
 }
 
-// OfSum is the hash of a key of which only the SHA-256 is known, in hex: it has no salt.
+// OfSum is the hash of a key of which only the SHA-256 is known, in hex: it has no salt. Another text than 64 hexadecimal digits is an error.
 func OfSum(sum string) (string, error) {
 	b, err := hex.DecodeString(sum)
 	if err != nil || len(b) != sha256.Size {

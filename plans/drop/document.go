@@ -1,5 +1,5 @@
 // A plan as a file holds it: the JSON document that servers send, or the same in YAML for
-// people who write plans by hand. YAML is read strictly, since nobody's newer server has
+// people who write plans by hand. YAML is read strictly, since no newer server has
 // written it: a field that no plan has is a mistake, and is named with its line.
 
 package drop
@@ -15,8 +15,8 @@ import (
 	"syscall"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/handwritten"
 	"github.com/drover-project/drover/plans/strictyaml"
-	"github.com/drover-project/drover/plans/written"
 )
 
 // planSuffixes end the names of plans. Only the first is the original's.
@@ -34,7 +34,7 @@ type Document struct {
 	Checksum string // plans.Checksum of Raw
 }
 
-// ReadPlanFile reads a plan from a file that somebody named: YAML when its name ends in
+// ReadPlanFile reads a plan from a file that a user named: YAML when its name ends in
 // .yaml or .yml, JSON otherwise. Who could have written the file is not asked. Errors name
 // the file and, for YAML, the line.
 func ReadPlanFile(path string) (*Document, error) {
@@ -69,7 +69,7 @@ func ReadPlanFile(path string) (*Document, error) {
 func parse(path string, b []byte) (*plans.Plan, error) {
 	switch filepath.Ext(path) {
 	case ".yaml", ".yml":
-		return written.Parse(path, b)
+		return handwritten.Parse(path, b)
 	}
 	return plans.Parse(b)
 }

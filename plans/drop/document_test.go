@@ -181,7 +181,7 @@ func TestFormatsBesideOneAnother(t *testing.T) {
 
 // TestExampleOfTheDocumentation: people copy it.
 func TestExampleOfTheDocumentation(t *testing.T) {
-	b, err := os.ReadFile("../../docs/agent.md")
+	b, err := os.ReadFile("../../docs/reference/system-agent.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
-	"github.com/drover-project/drover/plans/tend"
+	"github.com/drover-project/drover/plans/upkeep"
 )
 
 const (
@@ -45,7 +45,7 @@ type Engine interface {
 	Sources() ([]string, error)
 	Forget(source string) error
 	RestoreFiles(ctx context.Context, s apply.Standing) (changed []string, err error)
-	tend.Engine
+	upkeep.Engine
 }
 
 var _ Engine = (*apply.Engine)(nil)
@@ -72,7 +72,7 @@ type Source struct {
 	noted   map[string]string // what was logged last of a path
 	settled bool              // what earlier lives left behind was looked through
 
-	pulse *tend.Pulse
+	pulse *upkeep.Pulse
 
 	mu     sync.Mutex
 	status map[string]Status
@@ -119,7 +119,7 @@ func New(o Options) *Source {
 	}
 	return &Source{
 		o: o, plans: map[string]*dropped{}, noted: map[string]string{}, status: map[string]Status{},
-		readDir: os.ReadDir, pulse: tend.NewPulse(busyLimit, o.Now),
+		readDir: os.ReadDir, pulse: upkeep.NewPulse(busyLimit, o.Now),
 	}
 }
 

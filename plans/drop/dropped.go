@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
 	"github.com/drover-project/drover/plans/durable"
-	"github.com/drover-project/drover/plans/tend"
+	"github.com/drover-project/drover/plans/upkeep"
 )
 
 const (
@@ -49,7 +49,7 @@ type dropped struct {
 	position position
 	onDisk   []byte
 
-	tender tend.Tender
+	tender upkeep.Tender
 	tended string // the checksum of the content that is looked after; empty: none is
 }
 
@@ -58,7 +58,7 @@ func (s *Source) newDropped(path string) *dropped {
 	if rel, err := filepath.Rel(s.o.Dir, path); err == nil {
 		source = rel
 	}
-	return &dropped{path: path, source: source, tender: tend.Tender{Engine: s.o.Engine, Logger: s.o.Logger, Now: s.o.Now}}
+	return &dropped{path: path, source: source, tender: upkeep.Tender{Engine: s.o.Engine, Logger: s.o.Logger, Now: s.o.Now}}
 }
 
 // consider looks at one plan and applies it when that is wanted. It says when to look again.
@@ -190,7 +190,7 @@ func retryAfter(failures int) time.Duration {
 func (s *Source) apply(ctx context.Context, p *dropped, pos position) time.Duration {
 	if pos.concluded() || !strings.HasPrefix(pos.Delivery, p.checksum+"/") {
 		pos.Delivery = fmt.Sprintf("%s/%d", p.checksum, s.o.Now().UnixNano())
-		// Written down first, so that a result that came when nobody could record it any more is
+		// Written down first, so that a result that came when it could not be recorded any more is
 		// distinguished from a position that was removed to have the plan applied again.
 		if err := p.change(func(now *position) { now.Delivery = pos.Delivery }); err != nil {
 			return s.hostFault(p, err)
@@ -251,7 +251,7 @@ func (p *dropped) record(r apply.Result, was position, now time.Time) error {
 	})
 }
 
-// load takes up the position file; there is false when somebody removed it, which is the
+// load takes up the position file; there is false when a user removed it, which is the
 // request to have the plan applied again.
 func (p *dropped) load() (there bool, err error) {
 	p.mu.Lock()

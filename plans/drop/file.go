@@ -21,7 +21,7 @@ const (
 	lookAgain     = 2 * time.Millisecond
 	lookAgainMost = time.Second
 	// still is how long a file must not have changed to count as written whole although
-	// somebody keeps it open for writing.
+	// another process keeps it open for writing.
 	still = 2 * time.Second
 	// stillWithoutLease is the same where the file system cannot say who has it open.
 	stillWithoutLease = 50 * time.Millisecond
@@ -106,8 +106,8 @@ func readUnchanged(f *os.File, content io.Reader, is stamp) ([]byte, error) {
 	return b, nil
 }
 
-// whole says whether nobody is writing the file any more. The kernel grants a read lease
-// only on a file that nobody has open for writing; notifications report each write, but
+// whole says whether no process is writing the file any more. The kernel grants a read lease
+// only on a file that no process has open for writing; notifications report each write, but
 // not that it was the last.
 func whole(f *os.File, info os.FileInfo, now time.Time) bool {
 	unchanged := now.Sub(info.ModTime())

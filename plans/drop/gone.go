@@ -1,5 +1,5 @@
 // Plans that are gone. What they did to the host stays done; what is kept for them, and
-// would stand in the way of nobody but fill the disk, is not.
+// would do no harm but fill the disk, is not.
 
 package drop
 
@@ -55,7 +55,7 @@ func (s *Source) leftBehind(f *found) {
 }
 
 // removed reports that a plan is gone and forgets what the engine holds of it. Its position
-// stays: whoever puts the plan back does not ask for it to be applied again.
+// stays: putting the plan back does not ask for it to be applied again.
 func (s *Source) removed(path, source, checksum string) {
 	s.report(Status{Path: path, Checksum: checksum, State: Removed, Reason: "what it did is not undone"})
 	s.forgetRemoved()

@@ -1,5 +1,5 @@
 // Plans that are links: followed by hand, because the kernel does not say which directories it
-// passed, and whoever can write one of those decides what root runs.
+// passed, and a user who can write one of those decides what root runs.
 
 package drop
 
@@ -17,7 +17,7 @@ const maxLinks = 40
 
 // checkLink follows a plan that is a symbolic link. It returns a *refusedError when others can
 // write a directory on the way to the target; the target itself is checked when it is open. The
-// directory of the plan is for whoever looks through it to check, see distrust.
+// directory of the plan is for the code that looks through it to check, see distrust.
 func checkLink(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
@@ -75,7 +75,7 @@ func checkLink(path string) error {
 }
 
 // entryOfOthers says why others could replace what a directory has under a name; empty: they
-// cannot. In a directory with the sticky bit, as /tmp is one, nobody can replace what root owns.
+// cannot. In a directory with the sticky bit, as /tmp is one, no other user can replace what root owns.
 func entryOfOthers(dir, path string, entry fs.FileInfo) (string, error) {
 	info, err := os.Lstat(dir)
 	if err != nil {

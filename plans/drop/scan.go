@@ -26,7 +26,7 @@ type found struct {
 	plans  []string          // paths, in order
 	skip   map[string]bool   // base names
 	open   map[string]string // why a directory cannot be trusted, by path
-	unread []string          // directories that could not be read, so that nobody knows what is in them
+	unread []string          // directories that could not be read, so that their content is not known
 	blind  bool              // a directory is not watched
 }
 
@@ -45,7 +45,7 @@ func (f *found) unknown(path string) bool {
 // be something to do without a notification.
 func (s *Source) round(ctx context.Context) (next time.Duration) {
 	next = s.o.Sweep
-	err := s.directory() // somebody may have removed it
+	err := s.directory() // a user may have removed it
 	s.note(s.o.Dir+" (directory)", "directory of plans cannot be used", err)
 	if err != nil {
 		return min(next, sweepWithoutNotice)
@@ -66,7 +66,7 @@ func (s *Source) round(ctx context.Context) (next time.Duration) {
 	return next
 }
 
-// reportBehind reports, while a plan is applied, the others that want something: whoever drops
+// reportBehind reports, while a plan is applied, the others that want something: a user who drops
 // a plan must not see nothing for as long as another one takes. It says when to look again.
 func (s *Source) reportBehind(applying *dropped) (next time.Duration) {
 	next = laterLook

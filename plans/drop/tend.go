@@ -10,7 +10,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
-	"github.com/drover-project/drover/plans/tend"
+	"github.com/drover-project/drover/plans/upkeep"
 )
 
 // busyLimit is how long the loop may be away: it only reads and writes small files, but a
@@ -24,7 +24,7 @@ const (
 	laterLook = 5 * time.Second
 )
 
-// Alive says whether the source still turns, see tend.Pulse. It is for a watchdog.
+// Alive says whether the source still turns, see upkeep.Pulse. It is for a watchdog.
 func (s *Source) Alive(ctx context.Context) bool { return s.pulse.Alive(ctx) }
 
 // during does something that takes long while signs of life are given, and looks now and
@@ -32,7 +32,7 @@ func (s *Source) Alive(ctx context.Context) bool { return s.pulse.Alive(ctx) }
 func (s *Source) during(look func() time.Duration, do func()) {
 	timer := time.NewTimer(firstLook)
 	defer timer.Stop()
-	tend.During(s.pulse, do, timer.C, func(time.Time) { timer.Reset(look()) })
+	upkeep.During(s.pulse, do, timer.C, func(time.Time) { timer.Reset(look()) })
 }
 
 // tend sees to it that the plan is looked after. just says that it was applied just now.
@@ -46,7 +46,7 @@ func (s *Source) tend(ctx context.Context, p *dropped, just bool) {
 		records = nil // refused when it was read
 	}
 	p.tended = checksum
-	p.tender.Begin(ctx, tend.Job{
+	p.tender.Begin(ctx, upkeep.Job{
 		Standing: apply.Standing{Source: p.source, Checksum: checksum, Plan: p.plan}, Applied: pos.AppliedTime,
 		Statuses: pos.ProbeStatus, Records: records, Force: just, ProbePeriod: plans.DefaultProbePeriod,
 		Probed: func(_ context.Context, statuses map[string]plans.ProbeStatus) {
@@ -78,7 +78,7 @@ func (s *Source) stopAll() {
 }
 
 // keep writes a finding, unless the plan it is of is no longer the one that is there, or
-// somebody removed the position to have the plan applied again.
+// a user removed the position to have the plan applied again.
 func (s *Source) keep(p *dropped, checksum string, f func(*position)) {
 	if _, err := os.Lstat(positionPath(p.path)); err != nil {
 		return

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// ClosedDir makes a directory that only its owner may look into. One that was there is
+// ClosedDir makes a directory that only its owner may look into. A directory that was there is
 // closed to others, unless it holds more than the agent's own: a configuration may name
 // /var/log. The files in it are the owner's alone in any case.
 func ClosedDir(dir string, ours func(name string) bool) error {

@@ -16,7 +16,7 @@ import (
 
 // File is the new content of a file. It first stands beside it as "<Path>.tmp" (left over by
 // a crash, it is overwritten the next time), so one path must not be written by two callers
-// at once. The mode is set exactly, whatever the umask.
+// at once. The mode is set exactly, with any umask.
 type File struct {
 	Path string
 	Data []byte
@@ -28,7 +28,7 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return WriteFiles(File{Path: path, Data: data, Mode: mode})
 }
 
-// WriteFiles replaces files in their order: whoever finds a later one, after whatever crash,
+// WriteFiles replaces files in their order: a reader that finds a later one, after any crash,
 // finds the ones before it. Their contents are made durable together, which costs hardly more
 // than for one. After an error the first few may be new, the others are as they were.
 func WriteFiles(files ...File) (err error) {
@@ -96,7 +96,7 @@ func (f File) write() (*os.File, error) {
 	return opened, opened.Chmod(f.Mode)
 }
 
-// WriteJSON is WriteFile of the JSON of v and a final newline.
+// WriteJSON is WriteFile of the JSON of v and a final newline. Its errors are those of WriteFile.
 func WriteJSON(path string, v any, mode fs.FileMode) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -127,7 +127,7 @@ func ReadAll(r io.Reader, name string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// SyncDir makes the names in a directory durable.
+// SyncDir makes the names in a directory durable. Its errors are the operating system's.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -79,7 +79,7 @@ func Get(ctx context.Context, q Request) (Answer, error) {
 	return Answer{Text: text, ETag: answer.Header.Get("ETag")}, nil
 }
 
-// Read reads everything, which must not be more than the limit.
+// Read reads everything, which must not be more than the limit. More is an error that names the limit.
 func (l Limit) Read(from io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(from, l.Bytes+1))
 	if err == nil && int64(len(text)) > l.Bytes {

@@ -105,7 +105,7 @@ func Outside(dns []netip.Addr, services []netip.Prefix) (reason string) {
 			inside = inside || service.Contains(address)
 		}
 		if !inside {
-			return fmt.Sprintf("%s is not in the range of services, %s; pods would ask nobody. Both have to be set together", address, texts(services))
+			return fmt.Sprintf("%s is not in the range of services, %s; pods would ask an address without a service. Both have to be set together", address, texts(services))
 		}
 	}
 	return ""

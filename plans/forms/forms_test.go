@@ -61,7 +61,7 @@ func TestOverlapAndOutside(t *testing.T) {
 		{"10.61.0.0/16,fd61::/56", "10.62.0.0/16,fd62::/112", "10.62.0.10,fd62::a", "", ""},
 		{"10.61.0.0/16", "10.61.128.0/17", "10.61.128.10", "10.61.0.0/16 of pods overlaps with 10.61.128.0/17 of services", ""},
 		{"10.61.0.0/16,fd61::/56", "10.62.0.0/16,fd61::/112", "fd62::a", "fd61::/56 of pods overlaps with fd61::/112 of services", "fd62::a is not in the range of services, 10.62.0.0/16,fd61::/112"},
-		{"10.61.0.0/16", "10.62.0.0/16", "10.62.0.10,10.63.0.10", "", "10.63.0.10 is not in the range of services, 10.62.0.0/16; pods would ask nobody"},
+		{"10.61.0.0/16", "10.62.0.0/16", "10.62.0.10,10.63.0.10", "", "10.63.0.10 is not in the range of services, 10.62.0.0/16; pods would ask an address without a service"},
 	} {
 		pods, _ := forms.Ranges(tc.pods)
 		services, _ := forms.Ranges(tc.services)

@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Plain is an error of encoding/json as one that can be shown to anybody:
+// Plain is an error of encoding/json as an error that can be shown to all users:
 // "files[0].path is a number where a string belongs" or "is not JSON, at byte 7".
 func Plain(err error) error {
 	var wrongType *json.UnmarshalTypeError

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
 	"github.com/drover-project/drover/plans/backoff"
-	"github.com/drover-project/drover/plans/tend"
+	"github.com/drover-project/drover/plans/upkeep"
 )
 
 // settle acts on the current Secret until it asks for nothing more.
@@ -149,7 +149,7 @@ func (s *Source) goesOn(err error, what string) bool {
 // found, so that both are one write. To a server that knows no plan-state it adds that of the
 // probes too, for which it waits until their initial delays are over, as the original does:
 // such a server takes an outcome whose probes are not healthy yet for the end of its waiting.
-// One that knows states gets the outcome at once, and the probes' statuses, "not asked yet" at
+// A server that knows states gets the outcome at once, and the probes' statuses, "not asked yet" at
 // first, as they come: it distinguishes an applied plan from a healthy one. A newer Secret ends the wait.
 func (s *Source) firstRounds(ctx context.Context, d Decision, o *plans.Outcome) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -186,7 +186,7 @@ func (s *Source) firstRounds(ctx context.Context, d Decision, o *plans.Outcome) 
 // during does something that takes long while the newest version of the Secret is still
 // taken up; changed is called after each.
 func (s *Source) during(ctx context.Context, do func(), changed func()) {
-	tend.During(s.pulse, do, s.mail, func(n news) {
+	upkeep.During(s.pulse, do, s.mail, func(n news) {
 		s.observe(ctx, n)
 		changed()
 	})

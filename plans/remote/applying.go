@@ -74,7 +74,7 @@ func (s *Source) take(ctx context.Context, d Decision) (decideAgain bool) {
 	claimed, again := s.claim(ctx, d)
 	answer <- claimed
 	if !claimed {
-		a.cancel(apply.ErrUnclaimed) // whatever it waits for
+		a.cancel(apply.ErrUnclaimed) // also while it waits
 		s.during(ctx, func() { <-a.done }, func() {})
 		s.o.Logger.Debug("plan is not begun", "plan", plans.Short(d.Checksum), "reason", a.err)
 		return again

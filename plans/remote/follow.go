@@ -1,5 +1,5 @@
-// Keeping up with the Secret: what exists now, then every change, for ever, whatever
-// the server, the network and time do.
+// Keeping up with the Secret: what exists now, then every change, for ever, through
+// restarts of the server and cuts of the network.
 
 package remote
 

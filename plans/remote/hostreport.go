@@ -1,4 +1,4 @@
-// Reporting on the host while a plan takes long or does not get healthy, so that whoever
+// Reporting on the host while a plan takes long or does not get healthy, so that a user who
 // asks the server why sees the unit that does not start and what it printed.
 
 package remote

@@ -1,5 +1,5 @@
 // The kubeconfig of the connection information: who the server is, whom we trust and
-// who we are. Whatever would connect in another way than it says is refused with a
+// who we are. A field that would connect in another way than it says is refused with a
 // sentence, so that a host never talks to the wrong server with the wrong identity.
 
 package remote
@@ -91,6 +91,7 @@ type user struct {
 
 // ParseKubeconfig reads the current context of a kubeconfig. Files that it names must
 // be absolute paths; a token file and client certificates are read anew when they are used.
+// Its errors name the field that cannot be used, and no secret.
 func ParseKubeconfig(text string) (*Access, error) {
 	a, err := parseKubeconfig(text)
 	if err != nil {
@@ -233,7 +234,7 @@ func (u user) refused() error {
 	case u.AuthProvider != nil:
 		return errors.New("the user logs in by an auth-provider, which is not supported: use a token or a client certificate")
 	case u.As != "" || len(u.AsGroups) > 0:
-		return errors.New("the user acts as somebody else (as, as-groups), which is not supported")
+		return errors.New("the user acts as another user (as, as-groups), which is not supported")
 	}
 	return nil
 }
@@ -265,7 +266,7 @@ func (u user) certificate() (func(*tls.CertificateRequestInfo) (*tls.Certificate
 }
 
 // Authorization is the value of the header that says who we are; empty when a client
-// certificate does or nobody asks.
+// certificate does or no client asks. Its error is that of a token file that cannot be read.
 func (a *Access) Authorization() (string, error) { return a.credentials() }
 
 func (a *Access) credentials() (string, error) {

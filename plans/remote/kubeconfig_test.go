@@ -116,7 +116,7 @@ func TestKubeconfigRefused(t *testing.T) {
 		{"certificate without key", config(https, "client-certificate-data: "+b64(cert)), "client-key is missing"},
 		{"exec plugin", config(https, "exec: {command: get-token}"), "exec plugin"},
 		{"auth provider", config(https, "auth-provider: {name: gcp}"), "auth-provider"},
-		{"somebody else", config(https, "token: a, as: admin"), "somebody else"},
+		{"another user", config(https, "token: a, as: admin"), "another user"},
 		{"proxy that is none", config(https+", proxy-url: ':'", "token: a"), "proxy-url"},
 		{"too long", strings.Repeat("#", 2<<20), "more than"},
 	} {

@@ -10,6 +10,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
 	"github.com/drover-project/drover/plans/backoff"
-	"github.com/drover-project/drover/plans/tend"
+	"github.com/drover-project/drover/plans/upkeep"
 )
 
 // SourceName is this package's name in the engine's ledgers.
@@ -39,7 +40,7 @@ type Applier interface {
 	Reported(source, id string) error
 	Past(source, id, checksum string) *apply.Ending
 	RestoreFiles(ctx context.Context, s apply.Standing) (changed []string, err error)
-	tend.Engine
+	upkeep.Engine
 }
 
 var _ Applier = (*apply.Engine)(nil)
@@ -67,10 +68,10 @@ type Source struct {
 	client *client
 	pace   pace
 
-	// mail holds the newest version of the Secret that the watch brought and nobody looked at.
+	// mail holds the newest version of the Secret that the watch brought and that was not looked at.
 	mail    chan news
 	updates chan update // of the plan that stands
-	pulse   *tend.Pulse
+	pulse   *upkeep.Pulse
 	awake   chan struct{} // has an entry when the server may be back
 	anew    atomic.Bool   // the next version goes on from no other
 
@@ -81,7 +82,7 @@ type Source struct {
 	doubtful bool // what the watch brought may be old, and the server could not be asked
 	replaced []replaced
 	memory   Memory
-	tender   *tend.Tender
+	tender   *upkeep.Tender
 	standing *standing // what the tender looks after
 	findings findings
 	// concluded is the delivery whose end was last written down from the Secret, or tried to.
@@ -107,7 +108,7 @@ func isObjectName(name string) bool {
 	return len(name) <= maxObjectName && objectName.MatchString(name)
 }
 
-// New checks the options. Run does the work.
+// New checks the options. Run does the work. Its errors name the option.
 func New(o Options) (*Source, error) {
 	switch {
 	case o.Access == nil || o.Engine == nil:
@@ -117,9 +118,7 @@ func New(o Options) (*Source, error) {
 	case !isObjectName(o.SecretName):
 		return nil, fmt.Errorf("remote: %.60q is not a valid name of a Secret", o.SecretName)
 	}
-	if o.UserAgent == "" {
-		o.UserAgent = "rancher-system-agent"
-	}
+	o.UserAgent = cmp.Or(o.UserAgent, "rancher-system-agent")
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -133,8 +132,8 @@ func New(o Options) (*Source, error) {
 		awake:    make(chan struct{}, 1),
 		mail:     make(chan news, 1),
 		updates:  make(chan update),
-		pulse:    tend.NewPulse(busyLimit, o.Now),
-		tender:   &tend.Tender{Engine: o.Engine, Logger: o.Logger, Now: o.Now},
+		pulse:    upkeep.NewPulse(busyLimit, o.Now),
+		tender:   &upkeep.Tender{Engine: o.Engine, Logger: o.Logger, Now: o.Now},
 		again:    stoppedTimer(),
 		findings: findings{newest: map[string]update{}, again: stoppedTimer()},
 		status:   Status{Doing: "waiting for the server's first answer", DoingSince: o.Now()},
@@ -184,7 +183,7 @@ func (s *Source) Run(ctx context.Context) error {
 // busyLimit is how long the loop may be away: a conflict costs two requests, and a disk may be slow.
 const busyLimit = 3 * requestLimit
 
-// Alive says whether the source still turns, see tend.Pulse. It is for a watchdog.
+// Alive says whether the source still turns, see upkeep.Pulse. It is for a watchdog.
 func (s *Source) Alive(ctx context.Context) bool { return s.pulse.Alive(ctx) }
 
 // Wake has the watch opened again at once if it is not: the server may be back.
@@ -202,7 +201,7 @@ type news struct {
 	passed []string
 }
 
-// deliver is called by the watch. A version that nobody looked at yet makes room for the newer one.
+// deliver is called by the watch. A version that was not looked at yet makes room for the newer one.
 func (s *Source) deliver(secret *Secret) {
 	n := news{secret: secret}
 	select {

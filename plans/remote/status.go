@@ -1,4 +1,4 @@
-// How a source stands, kept for whoever shows it to people.
+// How a source stands, kept for the code that shows it to people.
 
 package remote
 

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
 	"github.com/drover-project/drover/plans/backoff"
-	"github.com/drover-project/drover/plans/tend"
+	"github.com/drover-project/drover/plans/upkeep"
 )
 
 // standing is the plan that is looked after.
@@ -77,7 +77,7 @@ func (s *Source) restore(ctx context.Context, d Decision) (decideAgain bool) {
 		changed, err = s.o.Engine.RestoreFiles(work, apply.Standing{Source: SourceName, Checksum: d.Checksum, Plan: d.Plan})
 	}, func() {
 		if s.current != was {
-			cancel() // whatever is new comes first
+			cancel() // what is new comes first
 		}
 	})
 	if len(changed) > 0 {
@@ -104,7 +104,7 @@ func (s *Source) begin(ctx context.Context, d Decision, st *standing) {
 	force := s.memory.Executed == d.Checksum && s.forced != s.memory.Pending.ID
 	s.forced = s.memory.Pending.ID
 	s.standing = st
-	s.tender.Begin(ctx, tend.Job{
+	s.tender.Begin(ctx, upkeep.Job{
 		Standing: apply.Standing{Source: SourceName, Checksum: d.Checksum, Plan: p}, Applied: outcome.LastApplyTime,
 		Statuses: statusesOf(p, outcome.ProbeStatuses), Records: recordsOf(p, outcome.PeriodicOutput), Force: force,
 		ProbePeriod: st.period, PeriodicPeriod: st.period,
@@ -152,7 +152,7 @@ type findings struct {
 	again  *time.Timer
 }
 
-// tended writes findings that are news. Those that a server does not take now are held back, the
+// tended writes findings that are news. Findings that a server does not take now are held back, the
 // newest of each kind, and pressed on it no more than anything else.
 func (s *Source) tended(ctx context.Context, found ...update) {
 	f := &s.findings

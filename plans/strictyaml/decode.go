@@ -1,6 +1,7 @@
 package strictyaml
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,7 +14,7 @@ import (
 )
 
 const (
-	// maxErrors bounds the errors of one document; nobody reads more.
+	// maxErrors bounds the errors of one document; people read no more.
 	maxErrors = 100
 	// maxPath and maxQuoted bound what an error repeats of a text, in bytes.
 	maxPath   = 1000
@@ -288,9 +289,7 @@ func isZero(n *yaml.Node) bool {
 
 // fieldsOf are the fields of a struct by their names in a tag, those of embedded structs included.
 func fieldsOf(t reflect.Type, tag string) map[string]reflect.StructField {
-	if tag == "" {
-		tag = "json"
-	}
+	tag = cmp.Or(tag, "json")
 	fields := map[string]reflect.StructField{}
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get(tag), ",")
@@ -440,7 +439,7 @@ func (d *decoder) whole(where *at, n *yaml.Node) any {
 	return i
 }
 
-// leadingZero: 0644 is 420 to some readers and 644 to others; whoever writes it means the digits.
+// leadingZero: 0644 is 420 to some readers and 644 to others; its author means the digits.
 func leadingZero(number string) bool {
 	number = strings.TrimLeft(number, "+-")
 	return len(number) > 1 && number[0] == '0' && number[1] >= '0' && number[1] <= '9'

@@ -51,7 +51,7 @@ func (n *Node) Fault(format string, args ...any) error {
 // Empty says whether there is nothing.
 func (n *Node) Empty() bool { return n.yaml.Kind == 0 || isNull(n.yaml) }
 
-// Text is the value of a scalar as it is written; of none it is empty.
+// Text is the value of a scalar as it is written; of none it is empty. Another kind of value is an error with its line.
 func (n *Node) Text() (string, error) {
 	if n.Empty() {
 		return "", nil
@@ -70,7 +70,7 @@ func TextInto(into *string) func(*Node) error {
 	}
 }
 
-// Bool is true or false, or one of the words of YAML 1.1; of none it is false.
+// Bool is true or false, or one of the words of YAML 1.1; of none it is false. Another value is an error with its line.
 func (n *Node) Bool() (bool, error) {
 	if n.Empty() {
 		return false, nil
@@ -159,7 +159,7 @@ func (n *Node) below(name string) string {
 var bare = regexp.MustCompile(`^[A-Za-z_]+$`)
 
 // Fields reads a mapping whose keys have their readers. Other keys are ignored: they
-// belong to somebody else.
+// belong to other software. Errors name file, line and path.
 func (n *Node) Fields(readers Readers) error {
 	return n.Pairs(func(key string, _, value *Node) error {
 		if read, ok := readers[key]; ok {
@@ -169,7 +169,7 @@ func (n *Node) Fields(readers Readers) error {
 	})
 }
 
-// OnlyFields is Fields for a mapping in which other keys are mistakes.
+// OnlyFields is Fields for a mapping in which other keys are mistakes. Errors name file, line and path.
 func (n *Node) OnlyFields(readers Readers) error {
 	return n.Pairs(func(key string, at, value *Node) error {
 		if read, ok := readers[key]; ok {
@@ -179,7 +179,7 @@ func (n *Node) OnlyFields(readers Readers) error {
 	})
 }
 
-// Entries reads a mapping of names to values of one kind.
+// Entries reads a mapping of names to values of one kind. Errors name file, line and path.
 func Entries[V any](n *Node, all *map[string]V, parse func(*Node) (V, error)) error {
 	*all = map[string]V{}
 	return n.Pairs(func(key string, _, value *Node) error {
@@ -190,7 +190,7 @@ func Entries[V any](n *Node, all *map[string]V, parse func(*Node) (V, error)) er
 	})
 }
 
-// Items visits a list of at most so many values.
+// Items visits a list of at most so many values. More are an error with the line.
 func (n *Node) Items(most int, visit func(*Node) error) error {
 	if n.Empty() {
 		return nil

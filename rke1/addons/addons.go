@@ -59,7 +59,7 @@ type Object struct{ APIVersion, Kind, Namespace, Name string }
 // (config.WithDefaults). Equal arguments give equal bytes.
 //
 // For the plugin none there is no entry, so that the network stays that pods are using while
-// somebody brings another one. Of the two providers of DNS the one that goes comes first, because
+// a user brings another one. Of the two providers of DNS the one that goes comes first, because
 // both have the Service kube-dns.
 //
 // Errors name the field of cluster.yml, and what a person can do.

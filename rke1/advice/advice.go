@@ -10,7 +10,7 @@ import (
 // Kind is a sort of step.
 type Kind int
 
-// The steps that there are. Those that go on finish what was interrupted.
+// The steps that there are. Steps that go on finish what was interrupted.
 const (
 	// BringUp brings the cluster to its config first.
 	BringUp Kind = iota + 1
@@ -87,7 +87,7 @@ func (s Step) same(other Step) bool {
 	return s.Kind == other.Kind && s.Snapshot == other.Snapshot && slices.Equal(s.Services, other.Services)
 }
 
-// Sentence is a text with its steps in somebody's words. Steps without words are left out.
+// Sentence is a text with its steps in the words of a program. Steps without words are left out.
 func Sentence(text string, steps []Step, words Words) string {
 	var said []string
 	for _, s := range steps {
@@ -101,7 +101,7 @@ func Sentence(text string, steps []Step, words Words) string {
 	return text + ": " + strings.Join(said, "; ")
 }
 
-// worded is an error in somebody's words.
+// worded is an error in the words of a program.
 type worded struct {
 	error
 	text string
@@ -110,7 +110,7 @@ type worded struct {
 func (w *worded) Error() string { return w.text }
 func (w *worded) Unwrap() error { return w.error }
 
-// Error is an error whose text has its steps in somebody's words; one without steps is returned as it is.
+// Error is an error whose text has its steps in the words of a program; one without steps is returned as it is.
 func Error(err error, words Words) error {
 	if err == nil {
 		return nil

@@ -62,7 +62,7 @@ func Unfinished(s *state.State) error {
 }
 
 // AsDeployed is the config that is deployed, with the ways to the hosts of the config of now: later work changes no more
-// than it says, whatever else was written into cluster.yml and not brought up yet.
+// than it says, even if more was written into cluster.yml and not brought up yet.
 func AsDeployed(w Cluster) (*config.Cluster, error) {
 	if w.Before == nil || w.Before.Current.Config == nil {
 		return nil, advice.With(errors.New("nothing of the cluster is deployed yet"), advice.Step{Kind: advice.BringUp})
@@ -162,7 +162,7 @@ func ended(b pki.Bundle, now time.Time) (bool, error) {
 	}), nil
 }
 
-// SameRoots says whether two texts hold the same certificates, in whatever order.
+// SameRoots says whether two texts hold the same certificates, in any order.
 func SameRoots(a, b string) (bool, error) {
 	left, err := pemtext.Certificates(a)
 	if err != nil {

@@ -1,6 +1,7 @@
 package change
 
 import (
+	"cmp"
 	"maps"
 	"net"
 	"slices"
@@ -45,10 +46,7 @@ func (c Cluster) Founders(flags map[string][]string, away map[string]error) ([]s
 		if !n.Has(config.RoleEtcd) {
 			continue
 		}
-		at := n.InternalAddress
-		if at == "" {
-			at = n.Address
-		}
+		at := cmp.Or(n.InternalAddress, n.Address)
 		peers["https://"+net.JoinHostPort(at, "2380")] = n.Address
 		all = append(all, n.Address)
 		if away[n.Address] != nil {

@@ -1,6 +1,6 @@
 // Package cleaner takes off a host what a cluster of RKE1 leaves there when its containers are gone: containers of pods,
 // mounts of their volumes, network devices, rules of iptables and directories. It looks first, and what it found is what a dry run
-// prints and what is removed. Nothing is emptied through a mount: volumes have somebody's data. Snapshots of etcd stay.
+// prints and what is removed. Nothing is emptied through a mount: volumes have users' data. Snapshots of etcd stay.
 //
 // Source of what is left: rancher/rke hosts CleanUpAll with rke#1961, and the chains and devices of kube-proxy, the CNI plugins,
 // flannel, calico and weave.
@@ -61,7 +61,7 @@ type Found struct {
 	Links []string
 	// Rules is how many rules and chains of the cluster all tables of iptables and ip6tables have.
 	Rules int
-	// Directories are those of the plan that have something in them. Kept are those with a mount of somebody else's below them, with
+	// Directories are those of the plan that have something in them. Kept are those with a foreign mount below them, with
 	// the mount point; they are left as they are.
 	Directories []string
 	Kept        map[string]string

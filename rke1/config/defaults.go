@@ -4,6 +4,7 @@ package config
 // out and kept in the state; values and order are those of the RKE CLI, contract section 1.
 
 import (
+	"cmp"
 	"reflect"
 	"strings"
 
@@ -44,9 +45,7 @@ func WithDefaults(written Cluster, known Versions) Cluster {
 	fill(&c.ClusterName, "local")
 	fill(&c.KubernetesVersion, known.Default)
 	fill(&c.Authorization.Mode, "rbac")
-	if c.AddonJobTimeout == 0 {
-		c.AddonJobTimeout = 45
-	}
+	c.AddonJobTimeout = cmp.Or(c.AddonJobTimeout, 45)
 	fillPointer(&c.IgnoreDockerVersion, false)
 	c.defaultNodes()
 	c.defaultImages(known)
@@ -317,12 +316,8 @@ func (c *Cluster) defaultIngress(version Version) {
 	in := &c.Ingress
 	fill(&in.Provider, "nginx")
 	in.Update = in.Update.orDefault()
-	if in.HTTPPort == 0 {
-		in.HTTPPort = 80
-	}
-	if in.HTTPSPort == 0 {
-		in.HTTPSPort = 443
-	}
+	in.HTTPPort = cmp.Or(in.HTTPPort, 80)
+	in.HTTPSPort = cmp.Or(in.HTTPSPort, 443)
 	fillPointer(&in.DefaultIngressClass, true)
 	if !version.Known() {
 		return

@@ -156,7 +156,7 @@ type IntOrText struct {
 	Text string
 }
 
-// MarshalJSON writes a number or a string.
+// MarshalJSON writes a number or a string. Its error is that of encoding/json.
 func (v IntOrText) MarshalJSON() ([]byte, error) {
 	if v.Text != "" {
 		return json.Marshal(v.Text)
@@ -164,7 +164,7 @@ func (v IntOrText) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(v.Int), 10), nil
 }
 
-// UnmarshalJSON reads a number of 32 bits or a string that is not empty.
+// UnmarshalJSON reads a number of 32 bits or a string that is not empty. Another value is an error.
 func (v *IntOrText) UnmarshalJSON(b []byte) error {
 	var value any
 	if err := json.Unmarshal(b, &value); err != nil {
@@ -185,7 +185,7 @@ func (v *IntOrText) UnmarshalJSON(b []byte) error {
 	return fmt.Errorf("%s is neither a whole number nor a text", b)
 }
 
-// MarshalYAML writes a number or a string.
+// MarshalYAML writes a number or a string. It returns no error.
 func (v IntOrText) MarshalYAML() (any, error) {
 	if v.Text != "" {
 		return v.Text, nil

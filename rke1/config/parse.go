@@ -1,8 +1,9 @@
 package config
 
-// parse.go reads a config in either of its forms and says what of it nobody understands.
+// parse.go reads a config in either of its forms and says what of it is not understood.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -12,7 +13,7 @@ import (
 	"github.com/drover-project/drover/plans/strictyaml"
 )
 
-// File is a config as somebody wrote it: without defaults, and with the way back to its lines.
+// File is a config as its author wrote it: without defaults, and with the way back to its lines.
 type File struct {
 	Cluster Cluster
 	// Warnings are about keys that nothing reads, with line and path. The rke command line
@@ -35,7 +36,7 @@ func Parse(source strictyaml.Source, text []byte) (*File, error) {
 }
 
 // ParseManagement is Parse for the rancherKubernetesEngineConfig of a management cluster, in YAML
-// or JSON, whose keys are the json tags.
+// or JSON, whose keys are the json tags. Its errors are those of Parse.
 func ParseManagement(source strictyaml.Source, text []byte) (*File, error) {
 	return parse(source, text, true)
 }
@@ -162,9 +163,7 @@ func (f *File) fillDrain() {
 	if in.IgnoreDaemonSets == nil {
 		in.IgnoreDaemonSets = standard.IgnoreDaemonSets
 	}
-	if in.Timeout == 0 {
-		in.Timeout = standard.Timeout
-	}
+	in.Timeout = cmp.Or(in.Timeout, standard.Timeout)
 	if !has["grace_period"] && !has["gracePeriod"] {
 		in.GracePeriod = standard.GracePeriod
 	}

@@ -17,7 +17,7 @@ type Services struct {
 	KubeProxy      KubeProxy      `yaml:"kubeproxy,omitempty" json:"kubeproxy"`
 }
 
-// Service is what every component has. Image is filled from the system images, whatever is
+// Service is what every component has. Image is filled from the system images, over what is
 // written. The Windows fields take the place of the others on hosts with Windows.
 type Service struct {
 	Image          string              `yaml:"image,omitempty" json:"image,omitempty"`
@@ -32,7 +32,7 @@ type Service struct {
 	WindowsExtraEnv       []string            `yaml:"win_extra_env,omitempty" json:"winExtraEnv,omitempty"`
 }
 
-// Etcd is the store. With ExternalURLs it is somebody else's, and no node has its role.
+// Etcd is the store. With ExternalURLs it is run by others, and no node has its role.
 type Etcd struct {
 	Service      `yaml:",inline"`
 	ExternalURLs []string `yaml:"external_urls,omitempty" json:"externalUrls,omitempty"`

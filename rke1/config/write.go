@@ -12,7 +12,7 @@ import (
 
 // Write makes the cluster.yml of a config: every value that is not empty, in the order of the
 // types, so that equal configs are equal bytes. Parse reads the same config from it; an empty
-// list or mapping is one that is not there.
+// list or mapping is one that is not there. Its error is the encoder's.
 func Write(c Cluster) ([]byte, error) {
 	text, err := strictyaml.Write(clone(c))
 	if err != nil {

@@ -1,4 +1,4 @@
-// Containers that do one thing and end. Names are those of the peer, which removes leftovers by them; whoever runs one removes
+// Containers that do one thing and end. Names are those of the peer, which removes leftovers by them; the engine that runs one removes
 // a leftover first and looks at the exit code. What only reads or writes files is not here: Docker's copy of files does it
 // without a shell, and without secrets that docker inspect shows.
 
@@ -22,7 +22,7 @@ const (
 	ControlPortListener = "rke-cp-port-listener"
 	WorkerPortListener  = "rke-worker-port-listener"
 	PortChecker         = "rke-port-checker"
-	// Those that the peer does not have.
+	// The containers below are drover's alone; the peer has none of them.
 	OverlayPortListener = "rke-overlay-port-listener"
 	MountChecker        = "rke-mount-checker"
 	SocketChecker       = "rke-socket-checker"
@@ -115,7 +115,7 @@ func (o Once) SELinuxChecker() nodeconfig.Process {
 	return p
 }
 
-// listens ends well when somebody listens on a socket: one whose process has gone is still a file. The kernel lists it by the path
+// listens ends well when a process listens on a socket: one whose process has gone is still a file. The kernel lists it by the path
 // that was given to it, which need not be the one seen here; and cri-dockerd, as all that use Kubernetes' library, listens on a file
 // beside it whose name is a number, and then moves that. Wire source: k8s.io/kubernetes pkg/kubelet/util CreateListener.
 const listens = `at=$(readlink -f "$1") && [ -S "$at" ] && awk -v name="${1##*/}" -v at="$at" -v dir="${at%/*}" '

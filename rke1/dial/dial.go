@@ -5,6 +5,7 @@
 package dial
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -60,9 +61,7 @@ const (
 // negotiated with the first call. Close it to end its idle connections. An empty socket means
 // DefaultSocket.
 func Docker(dial Dialer, address, socket string, calls *atomic.Int64) (*client.Client, error) {
-	if socket == "" {
-		socket = DefaultSocket
-	}
+	socket = cmp.Or(socket, DefaultSocket)
 	over := func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, "unix", socket) }
 	bounded := &answers.Transport{From: "the Docker engine of host " + address, Of: answer, Next: counted{calls: calls, Transport: &http.Transport{
 		DialContext: over, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleLimit, DisableCompression: true,

@@ -43,7 +43,7 @@ type ChangedKeyError struct {
 }
 
 func (e *ChangedKeyError) Error() string {
-	return fmt.Sprintf("the host's key is %s now, which is not the one in line %d of %s: somebody may stand between; if the host was installed anew, "+
+	return fmt.Sprintf("the host's key is %s now, which is not the one in line %d of %s: another machine may stand between; if the host was installed anew, "+
 		"remove the line (ssh-keygen -R %s) and try again", e.Fingerprint, e.Line, e.Path, e.Host)
 }
 

@@ -18,7 +18,7 @@ import (
 // maxKeyFile bounds a file with a key or a certificate, in bytes.
 const maxKeyFile = 64 << 10
 
-// LoginError is that nobody could log in on a host: it cannot be reached, its key is not
+// LoginError is that no login on a host succeeded: it cannot be reached, its key is not
 // the known one, or it does not accept the user.
 type LoginError struct {
 	Host string

@@ -4,6 +4,7 @@
 package dial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,10 +42,7 @@ type Login struct {
 }
 
 func (l Login) endpoint() string {
-	port := l.Port
-	if port == "" {
-		port = "22"
-	}
+	port := cmp.Or(l.Port, "22")
 	return net.JoinHostPort(l.Address, port)
 }
 
@@ -279,7 +277,7 @@ func (s *SSH) handshake(ctx context.Context, conn net.Conn, l Login, methods []s
 	return ssh.NewClient(c, channels, requests), nil
 }
 
-// watch ends a connection whose host answers no more, so that whoever reads from it wakes
+// watch ends a connection whose host answers no more, so that its reader wakes
 // up. It says no when everything is closed already.
 func (s *SSH) watch(c *ssh.Client) bool {
 	s.mu.Lock()

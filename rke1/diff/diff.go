@@ -2,7 +2,7 @@
 // performed by the engine: the same value.
 //
 // Wire source: rancher/rke docker IsContainerUpgradable for what is compared. Where that misses a change, this does not: a
-// container is compared in whatever state it is, and those that borrow the volumes of a sidekick that changes follow it. What
+// container is compared in any state, and those that borrow the volumes of a sidekick that changes follow it. What
 // etcd was founded with is not compared once it has data.
 package diff
 
@@ -33,7 +33,7 @@ type Kind = nodeconfig.Kind
 const (
 	// Remove takes a container away that has no place on the host any more.
 	Remove Kind = "remove"
-	// Taken is a name that a container of somebody else's has. Nothing can be done before a person removes or renames it.
+	// Taken is a name that a foreign container has. Nothing can be done before a person removes or renames it.
 	Taken Kind = "taken"
 )
 
@@ -123,7 +123,7 @@ func (d *differ) container(p *nodeconfig.Process) {
 		d.add(one)
 		return
 	case !mine(is, p.Name):
-		d.add(Difference{Container: p.Name, Kind: Taken, Reasons: []string{"a container of somebody else's has this name"}, Found: is.ID})
+		d.add(Difference{Container: p.Name, Kind: Taken, Reasons: []string{"a container that is not of this cluster has this name"}, Found: is.ID})
 		return
 	}
 	reasons := d.reasons(p, is)

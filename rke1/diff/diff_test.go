@@ -175,7 +175,7 @@ func TestDifferences(t *testing.T) {
 		{"one that stands still", func(f *Found) { f.of("etcd").Running = false }, []string{"etcd: start (it does not run)"}},
 		{"one that stands still and is old", func(f *Found) { c := f.of("etcd"); c.Running, c.Image = false, "old:v1" }, []string{"etcd: replace (image old:v1 → rancher/mirrored-coreos-etcd:v3.5.12)"}},
 		{"one that starts again and again", func(f *Found) { f.of("kubelet").Restarting = true }, []string{"kubelet: restart (it starts again and again)"}},
-		{"somebody else's", func(f *Found) { f.of("kubelet").Labels = nil }, []string{"kubelet: taken (a container of somebody else's has this name)"}},
+		{"somebody else's", func(f *Found) { f.of("kubelet").Labels = nil }, []string{"kubelet: taken (a container that is not of this cluster has this name)"}},
 		{"the peer's snapshots", func(f *Found) { f.of("etcd-rolling-snapshots").Labels = nil }, []string{}},
 		{"no place any more", func(f *Found) {
 			f.Containers = append(f.Containers, nodeconfig.Container{ID: "n", Name: "nginx-proxy", Running: true, Labels: map[string]string{nodeconfig.Label: "nginx-proxy"}},

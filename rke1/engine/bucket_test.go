@@ -131,12 +131,12 @@ func members(t *testing.T) (*yard, *run.Run, []*run.Host) {
 	t.Helper()
 	y := newYard(t, twoMembers)
 	y.o.Buckets.TempDir = t.TempDir()
-	r, err := restoreRun(y.o, y.work, snapshot.RestoreWish{Name: "one"})
+	r, err := restoreRun(y.o, y.work, snapshot.RestoreRequest{Name: "one"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.Close)
-	if err := restore.Reach(t.Context(), r, snapshot.RestoreWish{}); err != nil {
+	if err := restore.Reach(t.Context(), r, snapshot.RestoreRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range y.hosts {
@@ -200,7 +200,7 @@ func TestBucketAndBack(t *testing.T) {
 	if len(all) != 1 || all[0].Broken || !all[0].State {
 		t.Fatalf("on the hosts is %+v", all)
 	}
-	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotWish{Name: "one", S3: s3}, all); err != nil {
+	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotRequest{Name: "one", S3: s3}, all); err != nil {
 		t.Fatal(err)
 	}
 	if stored, err := os.ReadFile(server.File("harbour", "yard/one.zip")); err != nil || string(stored) != one {
@@ -234,7 +234,7 @@ func TestBucketAndBack(t *testing.T) {
 					y.hosts[address].SetFile(snapshots.Dir+"/one.zip", &dockerstandin.File{Contents: contents, Mode: 0o600})
 				}
 			}
-			sum, err := snapshot.Download(t.Context(), r, hosts, snapshot.RestoreWish{Name: "one", S3: s3})
+			sum, err := snapshot.Download(t.Context(), r, hosts, snapshot.RestoreRequest{Name: "one", S3: s3})
 			if err != nil || sum != all[0].Sum {
 				t.Fatalf("%s, %v", sum, err)
 			}
@@ -270,7 +270,7 @@ func TestBucketFaults(t *testing.T) {
 	good, word := archive(t, "one", "word"), archive(t, "two", "word")
 	y.hosts["10.0.0.1"].SetFile(snapshots.Dir+"/one.zip", &dockerstandin.File{Contents: good, Mode: 0o600})
 	all := snapshotsOn(t, r, hosts, "one")
-	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotWish{Name: "one", S3: s3}, all); err != nil {
+	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotRequest{Name: "one", S3: s3}, all); err != nil {
 		t.Fatal(err)
 	}
 	for key, text := range map[string]string{"half.zip": good[:len(good)/2], "renamed.zip": word, "text.zip": "text"} {
@@ -281,7 +281,7 @@ func TestBucketFaults(t *testing.T) {
 	for name, want := range map[string]string{
 		"half": "cannot be opened", "renamed": "has to get its name back", "text": "cannot be opened", "none": "has no snapshot none; there are half, one, renamed, text",
 	} {
-		if _, err := snapshot.Download(t.Context(), r, hosts, snapshot.RestoreWish{Name: name, S3: s3}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := snapshot.Download(t.Context(), r, hosts, snapshot.RestoreRequest{Name: name, S3: s3}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
@@ -291,11 +291,11 @@ func TestBucketFaults(t *testing.T) {
 
 	// The host's archive is not what it was when it was looked at.
 	y.hosts["10.0.0.1"].SetFile(snapshots.Dir+"/one.zip", &dockerstandin.File{Contents: archive(t, "one", "changed"), Mode: 0o600})
-	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotWish{Name: "one", S3: s3}, all); err == nil || !strings.Contains(err.Error(), "other data than it has there") {
+	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotRequest{Name: "one", S3: s3}, all); err == nil || !strings.Contains(err.Error(), "other data than it has there") {
 		t.Errorf("a changed archive: %v", err)
 	}
 	s3.SecretKey = "hunter3"
-	err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotWish{Name: "one", S3: s3}, snapshotsOn(t, r, hosts, "one"))
+	err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotRequest{Name: "one", S3: s3}, snapshotsOn(t, r, hosts, "one"))
 	if err == nil || !strings.Contains(err.Error(), "snapshot one is on 1 hosts, but not in the bucket: bucket harbour/yard at "+s3.Endpoint) || strings.Contains(err.Error(), s3.SecretKey) {
 		t.Errorf("a wrong key: %v", err)
 	}
@@ -313,7 +313,7 @@ func TestBucketRetention(t *testing.T) {
 	var kept []string
 	for i, name := range []string{"mine", "c-a-rs-1", "c-b-rs-1", "c-a-rs-2", "c-a-rs-3"} {
 		y.hosts["10.0.0.1"].SetFile(snapshots.Dir+"/"+name+".zip", &dockerstandin.File{Contents: archive(t, name, name), Mode: 0o600})
-		if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotWish{Name: name, S3: s3}, snapshotsOn(t, r, hosts, name)); err != nil {
+		if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotRequest{Name: name, S3: s3}, snapshotsOn(t, r, hosts, name)); err != nil {
 			t.Fatal(err)
 		}
 		at := noon.Add(time.Duration(i) * time.Hour)

@@ -34,8 +34,8 @@ type (
 	Changes         = run.Changes
 	HostChanges     = run.HostChanges
 	IncompleteError = run.IncompleteError
-	SnapshotWish    = snapshot.SnapshotWish
-	RestoreWish     = snapshot.RestoreWish
+	SnapshotRequest = snapshot.SnapshotRequest
+	RestoreRequest  = snapshot.RestoreRequest
 )
 
 // ErrStopped is what Options.Stop returns when the end of a run was asked for.

@@ -24,7 +24,7 @@ import (
 // Restore brings a cluster back to a snapshot, on the hosts of cluster.yml, and goes on with a restore that was interrupted. It needs
 // every host of etcd and of the control plane. The state that Options.Save gets may have another CA than the one before: that
 // of a snapshot from before a rotation. The state that it returns is the last that was saved.
-func Restore(ctx context.Context, o run.Options, w run.Work, wish snapshot.RestoreWish) (*state.State, error) {
+func Restore(ctx context.Context, o run.Options, w run.Work, wish snapshot.RestoreRequest) (*state.State, error) {
 	r, err := restoreRun(o, w, wish)
 	if err != nil {
 		return w.Before, err
@@ -57,12 +57,12 @@ func Restore(ctx context.Context, o run.Options, w run.Work, wish snapshot.Resto
 }
 
 // restoreRun prepares a run like that for a new cluster.
-func restoreRun(o run.Options, w run.Work, wish snapshot.RestoreWish) (*run.Run, error) {
+func restoreRun(o run.Options, w run.Work, wish snapshot.RestoreRequest) (*run.Run, error) {
 	if err := snapshots.CheckName(wish.Name); err != nil {
 		return nil, err
 	}
 	if len(w.Config.Services.Etcd.ExternalURLs) > 0 {
-		return nil, errors.New("the etcd of this cluster is somebody else's: snapshots are restored there")
+		return nil, errors.New("the etcd of this cluster is external: snapshots are restored there")
 	}
 	if wish.LocalState && w.Before == nil {
 		return nil, advice.With(errors.New("there is no state here to use"), advice.Step{Kind: advice.SnapshotsState})
@@ -77,7 +77,7 @@ func restoreRun(o run.Options, w run.Work, wish snapshot.RestoreWish) (*run.Run,
 
 // PreviewRestore looks at everything and says what Restore would do, a line each. It does nothing, but gets the archive from the
 // bucket, if there is one.
-func PreviewRestore(ctx context.Context, o run.Options, w run.Work, wish snapshot.RestoreWish) ([]string, error) {
+func PreviewRestore(ctx context.Context, o run.Options, w run.Work, wish snapshot.RestoreRequest) ([]string, error) {
 	r, err := restoreRun(o, w, wish)
 	if err != nil {
 		return nil, err

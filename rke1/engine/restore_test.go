@@ -92,12 +92,12 @@ func TestWhatARestoreNeeds(t *testing.T) {
 	const two = yml + "- {address: 10.0.0.3, user: rke, role: [controlplane]}\n"
 	for name, c := range map[string]struct {
 		prepare func(*yard)
-		wish    snapshot.RestoreWish
+		wish    snapshot.RestoreRequest
 		want    string
 	}{
-		"no state is here":          {nil, snapshot.RestoreWish{Name: "one", LocalState: true}, "there is no state here to use"},
-		"the etcd is somebody's":    {func(y *yard) { y.work.Config.Services.Etcd.ExternalURLs = []string{"https://10.9.9.9:2379"} }, snapshot.RestoreWish{Name: "one"}, "snapshots are restored there"},
-		"an API server is not here": {func(y *yard) { y.away["10.0.0.3"] = errors.New("no route to host") }, snapshot.RestoreWish{Name: "one"}, "this needs every host, and nothing was changed"},
+		"no state is here":          {nil, snapshot.RestoreRequest{Name: "one", LocalState: true}, "there is no state here to use"},
+		"the etcd is somebody's":    {func(y *yard) { y.work.Config.Services.Etcd.ExternalURLs = []string{"https://10.9.9.9:2379"} }, snapshot.RestoreRequest{Name: "one"}, "snapshots are restored there"},
+		"an API server is not here": {func(y *yard) { y.away["10.0.0.3"] = errors.New("no route to host") }, snapshot.RestoreRequest{Name: "one"}, "this needs every host, and nothing was changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t, two)

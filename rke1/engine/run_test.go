@@ -137,7 +137,7 @@ func TestHostsThatEndARunBeforeItBegins(t *testing.T) {
 				y.hosts["10.0.0.2"].AddImage("busybox", dockerstandin.Image{})
 				y.hosts["10.0.0.2"].Run(y, "kubelet", "busybox", nil)
 			},
-			[]string{"containers of somebody else have names", "kubelet on host 10.0.0.2", "docker rename"},
+			[]string{"containers that are not of this cluster have names", "kubelet on host 10.0.0.2", "docker rename"},
 		},
 		"a host does not say what it has": {
 			func(y *yard) { y.hosts["10.0.0.2"].Fail(http.MethodGet, "/containers/json", 500, "dockerd is ill") },

@@ -38,7 +38,7 @@ func ListSnapshots(ctx context.Context, o run.Options, w run.Work, s3 *config.S3
 // SaveSnapshot takes a snapshot of etcd on every host that has a member, with the state of the cluster in it, and into a
 // bucket if there is one. One host with a good archive is success; what went wrong on others is warned of.
 // It returns what each host has, also with the error that the bucket has nothing.
-func SaveSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapshot.SnapshotWish) ([]snapshots.Snapshot, error) {
+func SaveSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapshot.SnapshotRequest) ([]snapshots.Snapshot, error) {
 	r, err := snapshotRun(o, &w, wish)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func SaveSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapshot.
 }
 
 // PreviewSnapshot says what SaveSnapshot would do, a line each, and does nothing.
-func PreviewSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapshot.SnapshotWish) ([]string, error) {
+func PreviewSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapshot.SnapshotRequest) ([]string, error) {
 	r, err := snapshotRun(o, &w, wish)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func PreviewSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapsh
 }
 
 // snapshotRun prepares a run on what is deployed, with the bucket of the config of now.
-func snapshotRun(o run.Options, w *run.Work, wish snapshot.SnapshotWish) (*run.Run, error) {
+func snapshotRun(o run.Options, w *run.Work, wish snapshot.SnapshotRequest) (*run.Run, error) {
 	if err := snapshots.CheckName(wish.Name); err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func snapshotRun(o run.Options, w *run.Work, wish snapshot.SnapshotWish) (*run.R
 		return nil, err
 	}
 	if len(cfg.Services.Etcd.ExternalURLs) > 0 {
-		return nil, errors.New("the etcd of this cluster is somebody else's: snapshots are taken there")
+		return nil, errors.New("the etcd of this cluster is external: snapshots are taken there")
 	}
 	cfg.Services.Etcd.BackupConfig = w.Config.Services.Etcd.BackupConfig
 	w.Config = snapshot.WithBucket(cfg, wish.S3)
@@ -106,7 +106,7 @@ func snapshotRun(o run.Options, w *run.Work, wish snapshot.SnapshotWish) (*run.R
 
 // RemoveSnapshot removes a snapshot from every host of etcd that can be reached, and from the bucket if there is one. The archive of
 // a host that is away stays there.
-func RemoveSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapshot.SnapshotWish) error {
+func RemoveSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapshot.SnapshotRequest) error {
 	r, err := snapshotRun(o, &w, wish)
 	if err != nil {
 		return err

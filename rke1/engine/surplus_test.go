@@ -85,14 +85,14 @@ func TestWhichHostsSnapshotGoesIntoABucket(t *testing.T) {
 	}
 	all := snapshotsOn(t, r, hosts, "one")
 	all[0].State = false // a host whose archive has no state is the worse one
-	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotWish{Name: "one", S3: s3}, all); err != nil {
+	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotRequest{Name: "one", S3: s3}, all); err != nil {
 		t.Fatal(err)
 	}
 	if said := strings.Join(y.lines, "\n"); !strings.Contains(said, "Snapshot [one] of host ["+all[1].Host+"] is in ") {
 		t.Errorf("said is %s", said)
 	}
 	y.lines, s3.SecretKey = nil, "hunter3"
-	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotWish{Name: "one", S3: s3}, all); err == nil {
+	if err := snapshot.PutIntoBucket(t.Context(), r, snapshot.SnapshotRequest{Name: "one", S3: s3}, all); err == nil {
 		t.Error("a wrong key is taken")
 	}
 	if said := strings.Join(y.lines, "\n"); strings.Contains(said, "WARN") {

@@ -12,8 +12,8 @@ import (
 )
 
 // Elsewhere are the paths in which a state that was found in the cluster differs from the one that is remembered: what
-// somebody else's run has changed since. How hosts are reached and the administrator's certificate do not count, as an
-// export and each run of the command line change them.
+// another run has changed since. How hosts are reached and the administrator's certificate do not count, as an
+// export and each run of the command line change them. Its error is that of a state that cannot be encoded.
 func Elsewhere(remembered, found *state.State, known config.Versions) ([]string, error) {
 	return state.Diff(essence(remembered, known), essence(found, known))
 }

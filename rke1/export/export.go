@@ -51,7 +51,7 @@ type Options struct {
 	Source pki.Source
 	// SSH is how the hosts are reached; what it leaves empty stays as it is in the state.
 	SSH SSH
-	// OverTunnel says that nobody has used the state's own SSH fields: what SSH leaves empty becomes Placeholder.
+	// OverTunnel says that the state's own SSH fields were never used: what SSH leaves empty becomes Placeholder.
 	OverTunnel bool
 	// Unfinished exports a cluster whose last run was interrupted, as it is: the first run of the
 	// command line finishes it. Without it that is an *UnfinishedError.
@@ -201,7 +201,7 @@ func workerOnly(n config.Node) bool {
 
 // Differences are the paths by which what a cluster should be differs from what was deployed; none after
 // a run that came to its end. The administrator's certificate, which every run makes anew, does not count, nor what the rke CLI
-// leaves in one of the two alone.
+// leaves in one of the two alone. Its error is that of a state that cannot be encoded.
 func Differences(s *state.State, known config.Versions) ([]string, error) {
 	all, err := state.Diff(&state.State{Desired: asked(s.Desired, known)}, &state.State{Desired: asked(s.Current, known)})
 	if err != nil {

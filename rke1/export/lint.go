@@ -1,4 +1,4 @@
-// The trial run: what the rke command line would make of the files, found out before anybody
+// The trial run: what the rke command line would make of the files, found out before a person
 // relies on them.
 
 package export

@@ -19,7 +19,7 @@ func readme(s *state.State, v *versions.Data, differences []string) string {
 	c := s.Desired.Config
 	points := []string{
 		"This directory has EVERY PRIVATE KEY of the cluster in it: those of its authorities, the key that signs tokens of service accounts," + encryption(s) +
-			" and an administrator's kubeconfig. Keep it encrypted, and delete copies that nobody needs.",
+			" and an administrator's kubeconfig. Keep it encrypted, and delete copies that are not needed.",
 		"Stop what manages the cluster now before you run rke: drover, and any Rancher. Two of them overwrite each other's certificates, state and containers. " +
 			"Remove their agents as well, or they put their own containers back: on each host `docker rm -f cattle-node-agent share-mnt` and the container of " +
 			"the agent; in the cluster the workloads cattle-node-agent and cattle-cluster-agent of the namespace cattle-system.",

@@ -27,6 +27,7 @@ const SealedFile = "rke-export.tar.age"
 
 // Save writes files into a directory of their own, mode 0700, each with mode 0600. The directory must
 // not be there yet, or be empty; it appears with all files in it, or not at all.
+// A directory with something in it, and what the disk refuses, are errors.
 func Save(dir string, files []File) (err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
@@ -76,7 +77,7 @@ func Free(dir string) error {
 	return nil
 }
 
-// Tar writes files as a tar, owned by root, mode 0600.
+// Tar writes files as a tar, owned by root, mode 0600. Its errors are the writer's.
 func Tar(w io.Writer, files []File, now time.Time) error {
 	t := tar.NewWriter(w)
 	for _, f := range files {
@@ -119,6 +120,7 @@ func Complete(files []File) error {
 const maxUnpacked = 2 * state.MaxSize
 
 // Untar reads what Tar wrote. The names are those of files without a directory, each once.
+// Another name, a name twice, and more than the limit are errors.
 func Untar(r io.Reader) ([]File, error) {
 	limited := &io.LimitedReader{R: r, N: maxUnpacked}
 	t := tar.NewReader(limited)
@@ -147,7 +149,7 @@ func Untar(r io.Reader) ([]File, error) {
 }
 
 // Seal is files as one that only the recipients can read: public keys of age (age1…) or SSH keys
-// (ssh-ed25519 …, ssh-rsa …). `age --decrypt --identity KEY rke-export.tar.age | tar --extract` opens it.
+// (ssh-ed25519 …, ssh-rsa …). `age --decrypt --identity KEY rke-export.tar.age | tar --extract` opens it. A key that is none of these is an error.
 func Seal(files []File, recipients []string, now time.Time) (File, error) {
 	keys, err := Recipients(recipients)
 	if err != nil {
@@ -190,7 +192,7 @@ func Recipients(given []string) ([]age.Recipient, error) {
 		keys = append(keys, read[0])
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("there is nobody to encrypt for")
+		return nil, errors.New("there is no recipient to encrypt for")
 	}
 	return keys, nil
 }

@@ -1,4 +1,4 @@
-// The ways to the hosts. A cluster that was reached through tunnels has none that somebody tried;
+// The ways to the hosts. A cluster that was reached through tunnels has none that was tried;
 // a visible placeholder stands there then, which no host has as a user and no machine as a file.
 
 package export

@@ -75,7 +75,7 @@ func Open(c Credentials, dial func(ctx context.Context) (net.Conn, error)) (*API
 		},
 		MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: callLimit, DisableCompression: true, MaxResponseHeaderBytes: answers.HeaderBytes,
 	}}
-	// The address is never dialled. Every API server's certificate has the name, whatever its host is called.
+	// The address is never dialled. Every API server's certificate has the name, with any name of its host.
 	config := &rest.Config{Host: "https://kubernetes.default:6443", ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}, QPS: perSecond, Burst: burst, UserAgent: manager, WarningHandler: rest.NoWarnings{}}
 	asking := &http.Client{Transport: over, Timeout: callLimit}
 	client, err := kubernetes.NewForConfigAndClient(config, asking)

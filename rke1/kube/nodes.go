@@ -19,7 +19,7 @@ import (
 )
 
 // cordoned is the annotation of a node that an engine cordoned: only such a one is
-// uncordoned by it. A node that somebody cordoned on purpose stays so.
+// uncordoned by it. A node that a user cordoned on purpose stays so.
 const cordoned = "drover.io/cordoned-by"
 
 // hostname is the label by which a node is found. The object's name may be another in a cloud.
@@ -60,7 +60,7 @@ func Ready(n corev1.Node) (ready bool, message string) {
 }
 
 // Marks are what an engine sets on a node. A label, annotation or taint that is in neither
-// list is somebody else's and stays.
+// list is foreign and stays.
 type Marks struct {
 	Labels, Annotations map[string]string
 	Taints              []corev1.Taint
@@ -160,7 +160,7 @@ func (a *API) Cordon(ctx context.Context, host string) error {
 	})
 }
 
-// Uncordon undoes Cordon, and leaves a node alone that somebody else cordoned.
+// Uncordon undoes Cordon, and leaves a node alone that a user cordoned.
 func (a *API) Uncordon(ctx context.Context, host string) error {
 	n, err := a.node(ctx, host)
 	if err != nil {

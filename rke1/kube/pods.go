@@ -37,7 +37,7 @@ func (a *API) DeletePods(ctx context.Context, selectors []string) (deleted int, 
 			}
 			for _, p := range pods {
 				if len(p.OwnerReferences) == 0 {
-					continue // nobody would make it again
+					continue // no controller would make it again
 				}
 				if err := a.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 					return err

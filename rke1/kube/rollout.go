@@ -36,7 +36,7 @@ type workload struct {
 
 // Unready are the workloads in the text of an add-on that are not ready, each with what holds the
 // first of its pods: "Deployment kube-system/coredns: 0 of 1 pods are ready: pod coredns-x on
-// alpha: container coredns: ImagePullBackOff: ...", and parts of the API that nobody serves yet.
+// alpha: container coredns: ImagePullBackOff: ...", and parts of the API that are not served yet.
 // Objects of other kinds are ready as they are.
 func (a *API) Unready(ctx context.Context, text string) ([]string, error) {
 	objects, err := Objects(text)

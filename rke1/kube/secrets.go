@@ -18,7 +18,7 @@ import (
 const secretsAtOnce = bounds.Secrets
 
 // RewriteSecrets writes every Secret again and returns how many. It can be interrupted and
-// begun again. A Secret that goes or is written by somebody else meanwhile is as good as rewritten.
+// begun again. A Secret that goes or is written by another client meanwhile is as good as rewritten.
 func (a *API) RewriteSecrets(ctx context.Context) (rewritten int, err error) {
 	next := ""
 	for {

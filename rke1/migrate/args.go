@@ -1,4 +1,4 @@
-// Flags, binds and environments that somebody gave to the services, and what RKE2 takes of them.
+// Flags, binds and environments that a user gave to the services, and what RKE2 takes of them.
 
 package migrate
 

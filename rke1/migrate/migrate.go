@@ -1,5 +1,5 @@
 // Package migrate says what a move of an RKE1 cluster to RKE2 would need: for the cluster and host
-// by host, what is carried over by a setting, what somebody has to do, and what has no equivalent.
+// by host, what is carried over by a setting, what a person has to do, and what has no equivalent.
 // It decides from values and changes nothing; what a running cluster adds is read by package live.
 //
 // Source of RKE2's settings: its server and agent configuration reference, docs.rke2.io.
@@ -21,7 +21,7 @@ const (
 	Same Level = "same"
 	// Set is carried over by a setting or a file of RKE2.
 	Set Level = "set"
-	// Do is work for somebody, before or during the move.
+	// Do is work for a person, before or during the move.
 	Do Level = "do"
 	// Without has no equivalent in RKE2.
 	Without Level = "without"
@@ -57,7 +57,7 @@ type Input struct {
 	Config *config.Cluster
 	// Releases are the versions of RKE2 that there are, as v1.30.5+rke2r1, in any order.
 	Releases []string
-	// Live is what the running cluster has; nil when nobody looked.
+	// Live is what the running cluster has; nil when it was not looked at.
 	Live *Live
 }
 

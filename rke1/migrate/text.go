@@ -3,6 +3,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -10,10 +11,7 @@ import (
 
 // Text writes the report: what the cluster needs, then each host, then a line that sums up.
 func (r *Report) Text(w io.Writer) error {
-	to := r.To
-	if to == "" {
-		to = "no RKE2 yet"
-	}
+	to := cmp.Or(r.To, "no RKE2 yet")
 	fmt.Fprintf(w, "The cluster %s, %s → %s\n", r.Cluster, r.From, to)
 	if !r.Live {
 		fmt.Fprintln(w, "(from its config alone; --kubeconfig looks at the running cluster too)")

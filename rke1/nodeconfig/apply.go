@@ -38,7 +38,7 @@ func WriteFiles(host hostfs.FS, wanted *NodeConfig) (renewed bool, err error) {
 }
 
 // closedParent makes the directory of a certificate so that only root can look into it.
-// One that is there may be others' too and stays as it is.
+// A directory that is there may be others' too and stays as it is.
 func closedParent(host hostfs.FS, f Content) error {
 	dir := path.Dir(f.Path)
 	if _, err := os.Lstat(filepath.Join("/", host.Root, dir)); !f.Certificate || !errors.Is(err, fs.ErrNotExist) {

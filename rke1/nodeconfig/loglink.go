@@ -54,7 +54,7 @@ func (e *Engine) LinkLog(ctx context.Context, image string, c Container) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	name := linkerPrefix + c.Name
-	// One that was left over would keep the name, and its result would be an old one.
+	// A container that was left over would keep the name, and its result would be an old one.
 	if err := e.removeNamed(ctx, name); err != nil {
 		return fmt.Errorf("link the log of %s: %w", c.Name, err)
 	}

@@ -87,7 +87,7 @@ type Action struct {
 
 // Plan says what has to be done, in order. renewed says that certificates have changed,
 // so that those who read them once have to start again. An empty plan means that the host
-// is as wanted. Containers that nobody wants any more are left alone.
+// is as wanted. Containers that are not wanted any more are left alone.
 func Plan(wanted *NodeConfig, found []Container, renewed bool) []Action {
 	var plan []Action
 	newSidekick := false

@@ -1,4 +1,4 @@
-// Carrying a file from one host to another, through whoever runs the engine: the hosts need no way to
+// Carrying a file from one host to another, through the machine that runs the engine: the hosts need no way to
 // each other, and nothing of it is kept in between.
 
 package onhost
@@ -25,7 +25,7 @@ const carryLimit = time.Hour
 const maxCarried = 16 << 30
 
 // Carry copies a file of a directory that both hosts have to the same place on another host, with its mode and
-// owner. One that was interrupted leaves a file that is cut off; whoever uses it checks it first.
+// owner. A transfer that was interrupted leaves a file that is cut off; its user checks it first.
 func (h *Host) Carry(ctx context.Context, to *Host, d Directory, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, carryLimit)
 	defer cancel()
@@ -73,7 +73,7 @@ func (h *Host) CopyOut(ctx context.Context, d Directory, name string, do func(r 
 }
 
 // CopyIn makes a file of a directory of so many bytes, which root alone may read. When it fails there may be a file that is cut off: give it
-// a name by which nobody takes it for whole, and rename it when it was looked at.
+// a name by which it is not taken for whole, and rename it when it was looked at.
 func (h *Host) CopyIn(ctx context.Context, d Directory, name string, from io.Reader, size int64) error {
 	ctx, cancel := context.WithTimeout(ctx, carryLimit)
 	defer cancel()

@@ -4,6 +4,7 @@ package onhost
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -21,8 +22,8 @@ const onceLimit = 5 * time.Minute
 
 // Once is a command that runs in a container to its end.
 type Once struct {
-	// Process is the container; its Name is fixed for each purpose, so that whoever works on
-	// the host next finds what was left over.
+	// Process is the container; its Name is fixed for each purpose, so that the next run on
+	// the host finds what was left over.
 	Process nodeconfig.Process
 	// Limit bounds how long it may take; 0 means five minutes.
 	Limit time.Duration
@@ -76,9 +77,7 @@ func (h *Host) Fetch(ctx context.Context, o Once, file string, limit int64) (tex
 
 // run runs a command, and does something with its container after it has ended well.
 func (h *Host) run(ctx context.Context, o Once, after func(ctx context.Context, id string) error) (output []string, err error) {
-	if o.Limit == 0 {
-		o.Limit = onceLimit
-	}
+	o.Limit = cmp.Or(o.Limit, onceLimit)
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Limit, fmt.Errorf("it has not ended after %s", o.Limit))
 	defer cancel()
 	id, err := h.create(ctx, o.Process)
@@ -153,7 +152,7 @@ func (h *Host) create(ctx context.Context, p nodeconfig.Process) (id string, err
 	return id, nil
 }
 
-// discard removes a container that has done its work, whatever became of the context.
+// discard removes a container that has done its work, even when the context has ended.
 func (h *Host) discard(ctx context.Context, name, id string, before error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callLimit)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Certificates that somebody else issues: a directory of them, and requests for them.
+// Certificates that an outside authority issues: a directory of them, and requests for them.
 
 package pki
 
@@ -135,9 +135,9 @@ func Custom(cfg *config.Cluster, given Bundle, o Options) (Bundle, error) {
 	return m.bundle, nil
 }
 
-// Request is a certificate to be asked of somebody: a signing request and the key it is for.
+// Request is a certificate to be asked of an outside authority: a signing request and the key it is for.
 type Request struct {
-	// CSRPEM goes to whoever signs. KeyPEM is PKCS#1, and a secret.
+	// CSRPEM goes to the authority. KeyPEM is PKCS#1, and a secret.
 	CSRPEM, KeyPEM string
 }
 
@@ -146,7 +146,7 @@ const RequestMode fs.FileMode = 0o640
 
 // Requests are those for every leaf of a config, as `rke cert generate-csr` makes them: with the
 // subject, alternative names and extended key usages of the certificate. Keys and requests that were
-// made before stay, unless the names have changed.
+// made before stay, unless the names have changed. Its errors name the certificate.
 func Requests(cfg *config.Cluster, before map[string]Request, src Source) (map[string]Request, error) {
 	wanted, err := leaves(cfg)
 	if err != nil {
@@ -175,7 +175,7 @@ func Requests(cfg *config.Cluster, before map[string]Request, src Source) (map[s
 	return all, nil
 }
 
-// ReadRequests reads <name>-csr.pem and <name>-key.pem of a directory, by name.
+// ReadRequests reads <name>-csr.pem and <name>-key.pem of a directory, by name. Its errors name the file.
 func ReadRequests(dir fs.FS) (map[string]Request, error) {
 	entries, err := fs.ReadDir(dir, ".")
 	if err != nil {

@@ -93,7 +93,7 @@ func (s Source) newCA(name string) (Certificate, error) {
 }
 
 // newLeaf makes the entry of a leaf over a key. It ends with its CA at the latest, unlike one
-// of the rke CLI: a certificate that nobody accepts any more must not look valid.
+// of the rke CLI: a certificate that is not accepted any more must not look valid.
 func (s Source) newLeaf(l leaf, ca *authority, key *rsa.PrivateKey) (Certificate, error) {
 	serial, err := rand.Int(s.Random, big.NewInt(math.MaxInt64))
 	if err != nil {

@@ -4,6 +4,7 @@
 package pki
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,7 +16,7 @@ import (
 
 // Options are what a bundle holds beside the config.
 type Options struct {
-	// Kubeconfig is where the admin kubeconfig goes on the machine of whoever runs the engine,
+	// Kubeconfig is where the admin kubeconfig goes on the machine that runs the engine,
 	// as state.FilesOf gives it. "" means ./kube_config_cluster.yml.
 	Kubeconfig string
 }
@@ -96,10 +97,10 @@ func (m *maker) authority(name, line string) error {
 	return nil
 }
 
-// fill makes what the CAs issue. renew says which leaves to issue with a new key whatever they are.
+// fill makes what the CAs issue. renew says which leaves to issue with a new key in any case.
 func (m *maker) fill(wanted []leaf, renew func(leaf) bool) error {
 	if m.bundle[RequestHeaderCA].CertificatePEM == "" && m.bundle[CA].KeyPEM != "" {
-		// Clusters from before the aggregation layer have none. Nobody accepts what a lost one signed.
+		// Clusters from before the aggregation layer have none. What a lost one signed is not accepted.
 		m.bundle[ProxyClient] = m.bundle[ProxyClient].holding("")
 		if err := m.authority(RequestHeaderCA, "Generating Kubernetes API server aggregation layer requestheader client CA certificates"); err != nil {
 			return err
@@ -247,9 +248,7 @@ func (m *maker) adminKubeconfig() error {
 	admin := m.bundle[Admin]
 	admin.Config = AdminKubeconfig(m.bundle, m.cfg.ClusterName, planes[0].Address)
 	admin.ConfigPath = m.options.Kubeconfig
-	if admin.ConfigPath == "" {
-		admin.ConfigPath = "./kube_config_cluster.yml"
-	}
+	admin.ConfigPath = cmp.Or(admin.ConfigPath, "./kube_config_cluster.yml")
 	m.bundle[Admin] = admin
 	return nil
 }

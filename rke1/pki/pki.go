@@ -6,6 +6,7 @@
 package pki
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/drover-project/drover/rke1/config"
@@ -49,7 +50,7 @@ type Certificate struct {
 	// CertificatePEM begins with the entry's own certificate. A CA in the middle of its
 	// rotation has the other CA behind it, a custom certificate what is between it and its CA.
 	CertificatePEM string `json:"certificatePEM"`
-	// KeyPEM is PKCS#1, or empty for a CA whose key somebody else keeps. A secret.
+	// KeyPEM is PKCS#1, or empty for a CA whose key is kept elsewhere. A secret.
 	KeyPEM string `json:"keyPEM"`
 	// Config is a kubeconfig, or empty. That of kube-admin is a secret.
 	Config string `json:"config"`
@@ -60,7 +61,7 @@ type Certificate struct {
 	OUName  string `json:"ouName"`
 	EnvName string `json:"envName"`
 	// Path, KeyPath and ConfigPath are without the host's prefix path: containers see them so.
-	// The ConfigPath of kube-admin is on the machine of whoever runs the engine.
+	// The ConfigPath of kube-admin is on the machine that runs the engine.
 	Path          string `json:"path"`
 	KeyEnvName    string `json:"keyEnvName"`
 	KeyPath       string `json:"keyPath"`
@@ -95,9 +96,7 @@ func suffix(n config.Node) string {
 
 // entry fills what follows from a name. commonName "" is the format's usual one.
 func entry(name, commonName, organization, certificate, key string) Certificate {
-	if commonName == "" {
-		commonName = "system:" + name
-	}
+	commonName = cmp.Or(commonName, "system:"+name)
 	env := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 	c := Certificate{
 		CertificatePEM: certificate, KeyPEM: key,

@@ -29,7 +29,7 @@ func Services() []string {
 // Rotate is the bundle with new keys and certificates: what the cluster shall have in the end.
 // Alternative names are those of the config of now. The key that signs service account tokens
 // stays, because every token would end with it; its certificate is issued again when all leaves
-// are. Expired leaves are no hindrance, and with Rotation.CA an expired CA is none.
+// are. Expired leaves are no hindrance, and with Rotation.CA an expired CA is none. A bundle without the CA's key is an error that says so.
 func Rotate(cfg *config.Cluster, before Bundle, r Rotation, src Source, o Options) (Bundle, []Change, error) {
 	// Management servers send one service without a name for none.
 	r.Services = slices.DeleteFunc(slices.Clone(r.Services), func(s string) bool { return s == "" })
@@ -42,7 +42,7 @@ func Rotate(cfg *config.Cluster, before Bundle, r Rotation, src Source, o Option
 		return nil, nil, errors.New("rotate certificates: the cluster has none yet")
 	}
 	if before[CA].KeyPEM == "" {
-		return nil, nil, errors.New("rotate certificates: the state has no CA key, so its certificates are somebody else's: issue them there and give their directory")
+		return nil, nil, errors.New("rotate certificates: the state has no CA key, so its certificates are of an outside authority: issue them there and give their directory")
 	}
 	m := newMaker(cfg, before, src, o)
 	if r.CA {
@@ -99,7 +99,7 @@ type Stage struct {
 // every instant each component trusts each other one. The last is always the one wanted. With the
 // same CAs there is only that; with a new CA, hosts first trust both, then get the new
 // leaves, then lose the old CA. They follow from the two bundles alone: after a crash, ask
-// again with the one that every host has.
+// again with the one that every host has. Its errors name the certificate that does not parse.
 func Stages(now, wanted Bundle) ([]Stage, error) {
 	only := []Stage{{"deploy the certificates", wanted}}
 	last := Stage{"trust the new CA alone", wanted}

@@ -94,7 +94,7 @@ func TestRotateRefuses(t *testing.T) {
 	}{
 		`"kube-dns" is not a service`: {b, pki.Rotation{Services: []string{"kube-dns"}}},
 		"has none yet":                {nil, pki.Rotation{}},
-		"somebody else's":             {theirs, pki.Rotation{CA: true}},
+		"of an outside authority":     {theirs, pki.Rotation{CA: true}},
 	} {
 		if _, _, err := pki.Rotate(cluster(), try.b, try.r, pkitest.Source(birth, 0), pki.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q in it", err, want)

@@ -17,7 +17,7 @@ import (
 // Verify says everything that is wrong with a bundle, dates aside, joined: a certificate or key that
 // cannot be read, a key that is another certificate's, a leaf that its CA did not sign, an entry
 // without its names and paths. Only the certificate beside the key of service account tokens may be
-// anybody's or none, because nothing reads it. Errors quote no certificate and no key.
+// of any name or none, because nothing reads it. Errors quote no certificate and no key.
 func Verify(b Bundle) error {
 	if b[CA].CertificatePEM == "" {
 		return fmt.Errorf("certificates: %s is missing", CA)
@@ -164,6 +164,7 @@ func Expiries(b Bundle) ([]Expiry, error) {
 }
 
 // Warnings are the expiries to warn of: what has ended, what ends within WarnBefore, and what has not begun.
+// Certificates that do not parse are errors.
 func Warnings(b Bundle, now time.Time) ([]Expiry, error) {
 	all, err := Expiries(b)
 	if err != nil {

@@ -35,18 +35,18 @@ func overlay(n config.Network) string {
 	return port
 }
 
-// bound says whether somebody has a UDP port, given as its four hexadecimal digits: a process, or the kernel for a network device.
+// bound says whether a UDP port is in use, given as its four hexadecimal digits: a process, or the kernel for a network device.
 const bound = `awk -v port=":$1" 'substr($2, length($2) - 4) == port { print "taken"; exit }' /proc/net/udp /proc/net/udp6 2>/dev/null
 netstat -lnup 2>/dev/null | grep ":$2 "
 exit 0`
 
 // hexadecimal is a port as /proc/net/udp has it.
 func hexadecimal(port string) string {
-	number, _ := strconv.ParseUint(port, 10, 16) // 0 for what is not a port, which nobody has
+	number, _ := strconv.ParseUint(port, 10, 16) // 0 for what is not a port, which is never in use
 	return fmt.Sprintf("%04X", number)
 }
 
-// overlayFree looks whether somebody has the port of the network between pods on a host.
+// overlayFree looks whether the port is in use of the network between pods on a host.
 func (c Check) overlayFree(ctx context.Context, h *Host) error {
 	port := overlay(c.Config.Network)
 	if port == "" || h.runs(config.RoleWorker) {

@@ -27,7 +27,7 @@ var portsOf = []struct {
 }
 
 func (c Check) ports(ctx context.Context, fresh []*Host) error {
-	// Those that an interrupted run left would look like somebody else's.
+	// Listeners that an interrupted run left would look foreign.
 	c.stopListening(ctx, fresh)
 	if err := onhost.Each(ctx, fresh, parallel, c.portsFree); err != nil {
 		return err

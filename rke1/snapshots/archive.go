@@ -52,8 +52,8 @@ func Examine(ctx context.Context, archive io.ReaderAt, size int64, name, dir str
 // recurring is how a management server names what it takes again and again: c-CLUSTER-r and a letter, and what follows.
 var recurring = regexp.MustCompile(`^c-[a-z0-9]+-r[a-z]*-`)
 
-// Series says which files are archives of the same recurring snapshots as a name; nil is a name that somebody chose, which is
-// nobody else's to remove.
+// Series says which files are archives of the same recurring snapshots as a name; nil is a name that a user chose, which is
+// for that user alone to remove.
 func Series(name string) func(file string) bool {
 	prefix := recurring.FindString(name)
 	if prefix == "" {

@@ -1,4 +1,4 @@
-// What a state must be before anybody relies on it. The rke CLI takes a state that it cannot read for
+// What a state must be before it is relied on. The rke CLI takes a state that it cannot read for
 // none, makes new certificates and so ends the cluster; here each fault has a sentence.
 
 package state
@@ -16,7 +16,7 @@ import (
 type Against struct {
 	// Config is the cluster.yml that is about to be used with it, or nil.
 	Config *config.Cluster
-	// OwnCertificates says that the certificates are somebody else's, who may keep the CA's key.
+	// OwnCertificates says that the certificates are of an outside authority, which may keep the CA's key.
 	OwnCertificates bool
 }
 
@@ -53,7 +53,7 @@ func (p *Part) check(name string, a Against) error {
 		faults = append(faults, fmt.Errorf("%s: %w", name, err))
 	}
 	if encrypts(p.Config) && p.Encryption == "" {
-		faults = append(faults, fmt.Errorf("%s.encryptionConfig: is missing, and Secrets are encrypted: with a new key nobody could read them", name))
+		faults = append(faults, fmt.Errorf("%s.encryptionConfig: is missing, and Secrets are encrypted: with a new key they could not be read", name))
 	}
 	return errors.Join(faults...)
 }
@@ -81,7 +81,7 @@ func firstAddress(cfg *config.Cluster) string {
 }
 
 // MayReplace says why this state must not take the place of another, or nil: it would lose the CA's key, or
-// the cluster. Whoever keeps states asks it, beside Check, before a state is overwritten.
+// the cluster. A keeper of states asks it, beside Check, before a state is overwritten.
 func (s *State) MayReplace(before *State) error {
 	if before.Desired.Certificates[pki.CA].KeyPEM != "" && s.Desired.Certificates[pki.CA].KeyPEM == "" {
 		return fmt.Errorf("the new state lacks the key of %s, which the one there has", pki.CA)

@@ -14,6 +14,7 @@ import (
 // Diff is where two states differ, as paths such as
 // desiredState.certificatesBundle.kube-admin.config, sorted. Values, which may be secret, are not
 // shown. An rke CLI that runs on an unchanged cluster changes kube-admin's certificate and kubeconfig alone.
+// Its error is that of a state that cannot be encoded.
 func Diff(a, b *State) ([]string, error) {
 	left, err := tree(a)
 	if err != nil {
@@ -26,7 +27,7 @@ func Diff(a, b *State) ([]string, error) {
 	return differences("", left, right), nil
 }
 
-// Unknown are the keys of a state's text that ask for something and that this program does not keep, sorted.
+// Unknown are the keys of a state's text that ask for something and that this program does not keep, sorted. A text that is no state is an error.
 func Unknown(text []byte, s *State) ([]string, error) {
 	given, err := generic(text)
 	if err != nil {

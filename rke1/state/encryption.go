@@ -1,6 +1,6 @@
 // The text of encryptionConfig, which is a file of the API servers: how Secrets are encrypted
 // in etcd, and the steps from one key to another. No step takes a key away that something may
-// still be encrypted with; whoever takes the next one has rewritten every Secret before.
+// still be encrypted with; a caller that takes the next one has rewritten every Secret before.
 
 package state
 
@@ -25,7 +25,7 @@ func encrypts(cfg *config.Cluster) bool {
 }
 
 // Encryption is the text that a config asks for: "" without encryption, the custom configuration as
-// YAML, or the one there was before, or one with a new key.
+// YAML, or the one there was before, or one with a new key. A custom configuration of another form is an error.
 func Encryption(cfg *config.Cluster, before string, random io.Reader) (string, error) {
 	if !encrypts(cfg) {
 		return "", nil
@@ -48,6 +48,7 @@ func Encryption(cfg *config.Cluster, before string, random io.Reader) (string, e
 
 // RotateKey is the text at the start of a rotation: a new key writes, and the old one still
 // reads. A rotation that is open already is gone on with, by DropOldKeys, and not begun again.
+// A configuration whose keys this program did not make is an error.
 func RotateKey(text string, random io.Reader) (string, error) {
 	keys, err := keysOf(text)
 	if err != nil {
@@ -69,7 +70,7 @@ func RotatesKey(text string) bool {
 	return err == nil && len(keys) > 1
 }
 
-// DropOldKeys is the text once every Secret is known to be rewritten with the first key.
+// DropOldKeys is the text once every Secret is known to be rewritten with the first key. A text of another form is an error.
 func DropOldKeys(text string) (string, error) {
 	keys, err := keysOf(text)
 	if err != nil {
@@ -79,7 +80,7 @@ func DropOldKeys(text string) (string, error) {
 }
 
 // StopEncrypting is the text with which Secrets are written in plain and read with every key. Once
-// every Secret is rewritten, the file and its flag can go. A custom configuration keeps its keys.
+// every Secret is rewritten, the file and its flag can go. A custom configuration keeps its keys. A text of another form is an error.
 func StopEncrypting(text string) (string, error) {
 	keys, err := keysOf(text)
 	if err == nil {
@@ -138,7 +139,7 @@ func newKey(random io.Reader) (config.EncryptionKey, error) {
 }
 
 // keysOf reads the keys of a text in the rke CLI's own form, the first one writing or behind
-// identity. Another form is an error: its keys are whoever's wrote it.
+// identity. Another form is an error: its keys are of its author.
 func keysOf(text string) ([]config.EncryptionKey, error) {
 	c, err := parseEncryption(text)
 	if err != nil {
@@ -241,7 +242,7 @@ func scalar(text string) string {
 
 // KeySteps are the texts to deploy from the one that API servers have until the one of RotateKey writes:
 // with several servers, each has to be able to read with the new key before any writes with it.
-// They follow from the two texts alone; the first is the deployed one where servers may lack it.
+// They follow from the two texts alone; the first is the deployed one where servers may lack it. A text of another form is an error.
 func KeySteps(deployed, rotating string) ([]string, error) {
 	is, err := keysOf(deployed)
 	if err != nil {
@@ -260,6 +261,7 @@ func KeySteps(deployed, rotating string) ([]string, error) {
 }
 
 // Writing is the text that has the same keys and encrypts with the first one: of a text of StopEncrypting, the one before.
+// A text of another form is an error.
 func Writing(text string) (string, error) {
 	keys, err := keysOf(text)
 	if err != nil {
@@ -269,7 +271,7 @@ func Writing(text string) (string, error) {
 }
 
 // StoredPrefix is what the values of Secrets in etcd begin with that were written under a text; "" is plain text,
-// which begins with anything but PlainNever.
+// which begins with anything but PlainNever. A text of another form is an error.
 func StoredPrefix(text string) (string, error) {
 	if text == "" {
 		return "", nil

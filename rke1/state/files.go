@@ -20,7 +20,7 @@ import (
 // Files are the files of one cluster, all beside its config.
 type Files struct {
 	// Config is cluster.yml. State is cluster.rkestate, Kubeconfig kube_config_cluster.yml, and
-	// Certificates cluster_certs, a directory for certificates of somebody else.
+	// Certificates cluster_certs, a directory for certificates of an outside authority.
 	Config, State, Kubeconfig, Certificates string
 }
 
@@ -39,7 +39,7 @@ const (
 	keepBackups = 10
 )
 
-// Backups are the states that were at a path before, the latest first.
+// Backups are the states that were at a path before, the latest first. A directory that cannot be read is an error.
 func Backups(path string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {

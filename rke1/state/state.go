@@ -1,5 +1,5 @@
 // Package state is cluster.rkestate, the only memory of an RKE1 cluster: read, checked before
-// anybody relies on it, and written so that neither a crash nor a worse state takes the place
+// it is relied on, and written so that neither a crash nor a worse state takes the place
 // of a good one. Its bytes are those of the rke CLI, which can take a cluster over at any time.
 //
 // Wire source: rancher/rke v1.6 cluster/state.go (schema, file names), k8s/state.go (Secret).
@@ -48,7 +48,7 @@ type Part struct {
 
 // Next is the state at the start of a run: the config and the certificates that are wanted now, and
 // what was deployed. before is nil for a new cluster; certificates are those of pki.Make,
-// pki.Rotate or pki.Custom. random makes an encryption key if one is needed.
+// pki.Rotate or pki.Custom. random makes an encryption key if one is needed. Its errors are those of certificates that do not parse.
 func Next(before *State, cfg *config.Cluster, certificates pki.Bundle, random io.Reader) (*State, error) {
 	if before == nil {
 		before = &State{}
@@ -115,7 +115,7 @@ func Decode(b []byte) (*State, error) {
 	return &s, nil
 }
 
-// Encode is the content of the file: two spaces of indentation, no newline at the end.
+// Encode is the content of the file: two spaces of indentation, no newline at the end. Its error is that of encoding/json.
 func Encode(s *State) ([]byte, error) {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -124,7 +124,7 @@ func Encode(s *State) ([]byte, error) {
 	return b, nil
 }
 
-// Compact is the content of the Secret in the cluster, and of the file beside an etcd snapshot.
+// Compact is the content of the Secret in the cluster, and of the file beside an etcd snapshot. Its error is that of encoding/json.
 func Compact(s *State) ([]byte, error) {
 	b, err := json.Marshal(s)
 	if err != nil {

@@ -52,7 +52,7 @@ func begin(head, indent string) *section {
 
 func (s *section) line(key, value string) { s.WriteString("\n" + s.indent + key + " = " + value) }
 
-// quoted writes a key, whatever its value.
+// quoted writes a key with any value.
 func (s *section) quoted(key, value string) { s.line(key, `"`+value+`"`) }
 
 // text writes a key that has a value.

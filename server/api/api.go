@@ -7,8 +7,8 @@
 package api
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -20,39 +20,38 @@ import (
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/tunnel"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/auditing"
+	"github.com/drover-project/drover/server/api/authconfigs"
+	"github.com/drover-project/drover/server/api/clusterresources"
 	"github.com/drover-project/drover/server/api/ext"
 	"github.com/drover-project/drover/server/api/incluster"
-	"github.com/drover-project/drover/server/api/inside"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/kube/kinds"
 	"github.com/drover-project/drover/server/api/login"
-	"github.com/drover-project/drover/server/api/looks"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/api/outside"
+	"github.com/drover-project/drover/server/api/podrequests"
+	"github.com/drover-project/drover/server/api/preferences"
 	"github.com/drover-project/drover/server/api/projectsecrets"
 	"github.com/drover-project/drover/server/api/releases"
-	"github.com/drover-project/drover/server/api/requested"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
-	"github.com/drover-project/drover/server/daytwo"
-	"github.com/drover-project/drover/server/directories/desk"
+	"github.com/drover-project/drover/server/directories/logins"
 	"github.com/drover-project/drover/server/discovery"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/fleets"
-	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
@@ -62,12 +61,12 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/rke"
+	"github.com/drover-project/drover/server/rketransfer"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/ui"
 	"github.com/drover-project/drover/server/upgrades"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // Options are what the API stands on, by the parts of the server that have it.
@@ -105,7 +104,7 @@ type Data struct {
 	// Audit records who does what; nil records nothing, and answers 503.
 	Audit *audit.Log
 	// Backups are of the server itself; nil answers 503.
-	Backups *backup.Keeper
+	Backups native.Backups
 }
 
 // Identity is who calls.
@@ -114,7 +113,9 @@ type Identity struct {
 	// People changes users, roles and bindings, and Directories lets people of outside directories in; nil makes the one, and knows
 	// none of the others.
 	People      *people.People
-	Directories *desk.Desk
+	Directories *logins.Desk
+	// Groups asks them about people who are away.
+	Groups authconfigs.Groups
 }
 
 // Ways are the ways to hosts, to clusters and to the other servers.
@@ -168,22 +169,22 @@ type Work struct {
 	// Clusters takes cluster documents in and removes clusters and machines.
 	Clusters *clusters.Applier
 	// DayTwo takes what people ask for on clusters that run, and Refresh asks a cluster for its snapshots; nil asks none.
-	DayTwo  *daytwo.Asker
+	DayTwo  *etcdops.Service
 	Refresh func(ctx context.Context, key records.ClusterKey) error
 	// PreviewOperation is what such an operation would do on the machines of its cluster, in its order.
 	PreviewOperation func(operations.Operation) ([]string, error)
 	// Files opens the files of snapshots; nil answers 503.
-	Files *daytwo.Files
+	Files *etcdops.Files
 	// Rehearsals takes what people ask for of snapshots on machines of fleets; nil refuses it.
-	Rehearsals *rehearsals.Asker
+	Rehearsals *rehearsals.Service
 	// Upgrades takes clusters to other versions; nil asks no cluster before it does.
 	Upgrades *upgrades.Upgrader
 	// Fleets takes what people ask of machines without a cluster.
 	Fleets *fleets.Fleets
 	// Handover gives RKE1 clusters to the rke command line and takes them in.
-	Handover *handover.Desk
+	Handover *rketransfer.Desk
 	// RKE begins operations on RKE1 clusters; nil refuses them.
-	RKE *rke.Runner
+	RKE *rke.Clusters
 }
 
 // API serves all routes.
@@ -192,8 +193,8 @@ type API struct {
 	table *route.Table
 	feed  *subscribe.Feed
 	// drains run beside requests.
-	drains    *inside.Drains
-	requested *requested.Asker
+	drains    *clusterresources.Drains
+	requested *podrequests.Reader
 	stop      func() // ends what reports changes to the page
 }
 
@@ -205,9 +206,7 @@ func (o *Options) fill() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Ping == 0 {
-		o.Ping = 5 * time.Second
-	}
+	o.Ping = cmp.Or(o.Ping, 5*time.Second)
 	if o.Origin.ServerURL == nil {
 		o.Origin.ServerURL = o.Settings.ServerURL
 	}
@@ -218,7 +217,7 @@ func (o *Options) fill() {
 		o.People = &people.People{State: o.State, Auth: o.Auth, Now: o.Now, Log: o.Logger}
 	}
 	if o.DayTwo == nil {
-		o.DayTwo = &daytwo.Asker{State: o.State, Now: o.Now}
+		o.DayTwo = &etcdops.Service{State: o.State, Now: o.Now}
 	}
 	if o.Upgrades == nil {
 		o.Upgrades = &upgrades.Upgrader{State: o.State, Clusters: o.Clusters, Versions: o.Versions, Restorable: o.DayTwo.Restorable, Now: o.Now}
@@ -229,47 +228,41 @@ func (o *Options) fill() {
 func New(o Options) (*API, error) {
 	o.fill()
 	reach := o.reach()
+	a := &API{drains: &clusterresources.Drains{Log: o.Logger}, requested: podrequests.New(reach.client, reach.api, o.Now, o.Logger), feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
 	persons := &access.API{State: o.State, Auth: o.Auth, Settings: o.Settings, People: o.People, Directories: o.Directories}
-	directories := &outside.API{Desk: o.Directories}
-	own, kept := &looks.API{State: o.State, Now: o.Now}, &secrets.API{State: o.State, Authenticate: o.Auth.Authenticate, CatchUp: o.State.Store.CatchUp}
-	within := &inside.API{State: o.State, Membership: &membership.Membership{State: o.State, Now: o.Now}, Client: reach.client, Drains: &inside.Drains{Log: o.Logger}}
-	a := &API{drains: within.Drains, requested: requested.New(reach.client, reach.api, o.Now, o.Logger), feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
+	directories := &authconfigs.API{Desk: o.Directories, Groups: o.Groups}
+	prefs, kept := &preferences.API{State: o.State, Now: o.Now}, &secrets.API{State: o.State, Authenticate: o.Auth.Authenticate, CatchUp: o.State.Store.CatchUp}
+	v3 := management.New(management.Options{
+		State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply,
+		ClusterByID: o.State.ClustersByID.First, ClusterCA: reach.ca, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(clusterresources.Schemas(), projectsecrets.Schema()),
+		API: reach.api, Draining: a.drains.State, Requested: a.requested, Changes: a.feed, Now: o.Now,
+		Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), management.SystemImages(o.RKE1Versions), kept.Kind()}, prefs.Kinds()),
+	})
+	own := &native.API{
+		State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
+		AskAgent: reach.ask, DialOnHost: reach.dial, Presence: o.Presence, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
+		DayTwo: o.DayTwo, RefreshSnapshots: o.Refresh, PreviewOperation: o.PreviewOperation, Rehearsals: o.Rehearsals,
+	}
 	h := handlers{
-		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o), inCluster: &incluster.API{State: o.State, Ask: reach.question},
-		v3: management.New(management.Options{
-			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply,
-			ClusterByID: o.State.ClustersByID.First, ClusterCA: reach.ca, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(inside.Schemas(), projectsecrets.Schema()),
-			API: reach.api, Draining: within.Drains.State, Requested: a.requested, Changes: a.feed, Now: o.Now,
-			Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), management.SystemImages(o.RKE1Versions), kept.Kind()}, own.Kinds()),
-		}),
+		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o), inCluster: &incluster.API{State: o.State, Ask: reach.question}, v3: v3, own: own,
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
 			MachineCounts: o.machineCounts, MachineCount: o.machineCount, Others: o.typesOfV1(persons.People), Changes: a.feed,
 		}),
-		servers: &o.Servers,
-		own: &native.API{
-			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
-			AskAgent: reach.ask, DialOnHost: reach.dial, Presence: o.Presence, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
+		servers: &o.Servers, fleet: native.FleetAPI{API: own, Fleets: o.Fleets}, upgrades: native.UpgradeAPI{API: own, Upgrader: o.Upgrades}, desk: native.HandoverAPI{API: own, Desk: o.Handover},
+		files: native.SnapshotAPI{API: own, Files: o.Files}, rescue: native.BackupAPI{API: own, Backups: o.Backups}, removeBackup: management.RemoveETCDBackup(v3, o.State, o.RKE),
+		kube: *kube.New(kube.Options{
+			State: o.State, Settings: o.Settings, Clusters: o.Clusters, People: persons.People, Versions: o.Versions, MachineCounts: o.machineCounts, MachineCount: o.machineCount, Secrets: kept.Listed(), Changes: a.feed, Now: o.Now,
+		}),
+		trail: &auditing.API{Log: o.Audit, Now: o.Now}, releases: &releases.API{Versions: o.Versions}, people: persons, kept: kept, looks: prefs,
+		login: &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: v3, ClusterByID: o.State.ClustersByID.First, Directories: o.Directories, PageAddress: ui.Local},
+		ext:   &ext.API{State: o.State, Auth: o.Auth, V3: v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now},
+		inside: &clusterresources.API{
+			State: o.State, Membership: &membership.Membership{State: o.State, Now: o.Now}, Client: reach.client, Drains: a.drains, V3: v3,
 		},
+		secrets: &projectsecrets.API{State: o.State, Now: o.Now, V3: v3},
 	}
-	h.own.DayTwo, h.own.RefreshSnapshots, h.own.PreviewOperation, h.own.Rehearsals = o.DayTwo, o.Refresh, o.PreviewOperation, o.Rehearsals
-	h.fleet = native.FleetAPI{API: h.own, Fleets: o.Fleets}
-	h.upgrades = native.UpgradeAPI{API: h.own, Upgrader: o.Upgrades}
-	h.removeBackup = management.RemoveETCDBackup(h.v3, o.State, o.RKE)
-	h.desk = native.HandoverAPI{API: h.own, Desk: o.Handover}
-	h.files = native.SnapshotAPI{API: h.own, Files: o.Files}
-	h.rescue = native.BackupAPI{API: h.own, Keeper: o.Backups}
-	h.kube = *kube.New(kube.Options{
-		State: o.State, Settings: o.Settings, Clusters: o.Clusters, People: persons.People, Versions: o.Versions, MachineCounts: o.machineCounts, MachineCount: o.machineCount, Secrets: kept.Listed(), Changes: a.feed, Now: o.Now,
-	})
-	h.trail = &auditing.API{Log: o.Audit, Now: o.Now}
-	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First, Directories: o.Directories, PageAddress: ui.Local}
-	persons.V3, h.people = h.v3, persons
-	h.ext = &ext.API{State: o.State, Auth: o.Auth, V3: h.v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now}
-	within.V3, h.inside = h.v3, within
-	kept.V3, h.kept, directories.V3, own.V3, h.looks, h.secrets = h.v3, kept, h.v3, h.v3, own, &projectsecrets.API{State: o.State, Now: o.Now, V3: h.v3}
 	var err error
-	h.releases = &releases.API{Versions: o.Versions}
 	if h.page, a.stop, err = o.page(h.login); err != nil {
 		a.feed.Close()
 		a.requested.Close()
@@ -344,21 +337,12 @@ func proxied(o Options) route.Handler {
 	}
 }
 
-// applyTries bounds how often an apply is done again that another write got in the way of.
-const applyTries = 5
-
 func (o Options) apply(ctx context.Context, docs []clusterspec.Document, request clusters.Request) ([]clusters.Result, error) {
 	return o.applyStream(ctx, clusterspec.Stream{Clusters: docs}, request)
 }
 
 func (o Options) applyStream(ctx context.Context, stream clusterspec.Stream, request clusters.Request) ([]clusters.Result, error) {
-	for try := 1; ; try++ {
-		results, err := o.Clusters.ApplyStream(ctx, stream, request)
-		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && try < applyTries {
-			continue
-		}
-		return results, err
-	}
+	return store.RetryFor(func() ([]clusters.Result, error) { return o.Clusters.ApplyStream(ctx, stream, request) })
 }
 
 // machineCounts is how many machines each cluster has, by cluster id.

@@ -30,7 +30,7 @@ func TestNobodyActsAsSomebodyElseHere(t *testing.T) {
 		r.Header.Set(c.header, "u-somebody")
 		w := httptest.NewRecorder()
 		b.handler.ServeHTTP(w, r)
-		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "acting as somebody else (--as, --as-group) is possible in clusters alone") {
+		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "acting as another user (--as, --as-group) is possible in clusters alone") {
 			t.Errorf("%s %s with %s: %d %s", c.method, c.path, c.header, w.Code, w.Body)
 		}
 	}

@@ -26,23 +26,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/rke1/adopt"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/clusters"
+	asked "github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/controllers/clusters"
+	groups "github.com/drover-project/drover/server/controllers/directories"
 	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
-	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/decide/pass"
-	outsidedesk "github.com/drover-project/drover/server/directories/desk"
+	outsidedesk "github.com/drover-project/drover/server/directories/logins"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/fleets"
-	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/observed"
@@ -56,10 +58,10 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/rke"
+	"github.com/drover-project/drover/server/rketransfer"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/versions"
 )
 
 var rewrite = flag.Bool("update", false, "write the golden files anew")
@@ -78,7 +80,7 @@ type bench struct {
 	clusterCA map[records.ClusterKey]string
 	awaited   []string
 	lost      error
-	outside   *outsidedesk.Desk
+	groups    *groups.Controller
 	t         testing.TB
 	st        *state.State
 	auth      *auth.Auth
@@ -246,7 +248,7 @@ func (b *bench) wire(o benchOptions) {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(b.audit.Close)
-	applier := &clusters.Applier{State: b.st, Preview: control.Preview, Versions: func() *versions.Data { return known }, Now: b.now}
+	applier := &asked.Applier{State: b.st, Preview: control.Preview, Versions: func() *versions.Data { return known }, Now: b.now}
 	desk := b.desk(applier)
 	b.presence = presence.New(presence.Options{
 		State: b.st, Self: records.Replica{ID: "bench", URL: "https://bench:8443", Version: "v0.1.0", Started: start, Identity: "bench-1"}, Logger: log, Now: b.now,
@@ -265,16 +267,7 @@ func (b *bench) wire(o benchOptions) {
 	options.Auth = b.auth
 	options.Ways = Ways{
 		Registration: register, Agents: agents, Hosts: onHosts{b}, ClusterAPIs: inClusters{b}, Presence: b.presence, Leader: func() string { return b.leader },
-		Servers: native.Servers{
-			State:   b.st,
-			Workers: func(context.Context) []relay.Said[[]reconcile.Status] { return b.workers },
-			OpenTunnels: func(ctx context.Context) []relay.Held {
-				if b.tunnels == nil {
-					return nil
-				}
-				return b.tunnels(ctx)
-			},
-		},
+		Servers: native.Servers{State: b.st, Workers: func() []reconcile.Status { return nil }, Peers: peersOf{b}},
 	}
 	options.Work = Work{
 		Clusters: applier, Handover: desk, PreviewOperation: control.PreviewOperation, Fleets: &fleets.Fleets{State: b.st, Preview: control.PreviewFleet, Now: b.now},
@@ -285,11 +278,12 @@ func (b *bench) wire(o benchOptions) {
 	}); err != nil {
 		b.t.Fatal(err)
 	}
-	b.outside = options.Directories
+	b.groups = &groups.Controller{Desk: options.Directories}
+	options.Groups = b.groups
 	options.RKE = rke.New(rke.Options{ // whose hosts are all away
 		State: b.st, Versions: desk.Versions, Tunnel: func(records.Subject) observed.Tunnel { return observed.Tunnel{} }, Now: b.now, Logger: log,
 	})
-	options.Files = &daytwo.Files{
+	options.Files = &etcdops.Files{
 		State: b.st,
 		Tunnel: func(records.Subject) observed.Tunnel {
 			return observed.Tunnel{Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -298,8 +292,8 @@ func (b *bench) wire(o benchOptions) {
 			return b.askFor(ctx, subject, path, header)
 		},
 	}
-	options.Rehearsals = &rehearsals.Asker{ // of whose fleets all agents are away
-		State: b.st, Snapshots: &daytwo.Asker{State: b.st, Now: b.now}, Watching: func(string) (time.Time, bool) { return time.Time{}, false }, Now: b.now,
+	options.Rehearsals = &rehearsals.Service{ // of whose fleets all agents are away
+		State: b.st, Snapshots: &etcdops.Service{State: b.st, Now: b.now}, Watching: func(string) (time.Time, bool) { return time.Time{}, false }, Now: b.now,
 		Server: func() (url, ca string) { return o.serverURL, caPEM }, Logger: log, InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" },
 	}
 	ways := &kubeproxy.Proxy{State: b.st, Logger: log, Membership: &membership.Membership{State: b.st, Now: b.now}, Refused: func(records.ClusterKey, string, string) {},
@@ -361,14 +355,14 @@ func (c inClusters) API(key records.ClusterKey) observed.API {
 func (c inClusters) CA(key records.ClusterKey) []byte { return []byte(c.b.clusterCA[key]) }
 
 // desk gives clusters away whose own APIs cannot be asked, and on whose hosts nothing would change.
-func (b *bench) desk(applier *clusters.Applier) *handover.Desk {
+func (b *bench) desk(applier *asked.Applier) *rketransfer.Desk {
 	b.t.Helper()
 	known, err := rke1versions.Load(b.t.Context(), "", rke1versions.Options{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	applier.CheckRKE1 = rke.New(rke.Options{State: b.st, Versions: known, Now: b.now}).Check
-	return &handover.Desk{
+	return &rketransfer.Desk{
 		State: b.st, Clusters: applier, Versions: known, Now: b.now,
 		Client: func(records.ClusterKey) (kubernetes.Interface, error) {
 			return nil, errors.New("the cluster is not there")
@@ -589,3 +583,17 @@ type noNodes struct{}
 
 func (noNodes) Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
 func (noNodes) Want(records.ClusterKey, []pass.NodeOrder)                        {}
+
+// peersOf answers what a bench says that servers say.
+type peersOf struct{ *bench }
+
+func (p peersOf) Workers(context.Context, []reconcile.Status) []relay.Said[[]reconcile.Status] {
+	return p.workers
+}
+
+func (p peersOf) OpenTunnels(ctx context.Context) []relay.Held {
+	if p.tunnels == nil {
+		return nil
+	}
+	return p.tunnels(ctx)
+}

@@ -1,16 +1,18 @@
 package api
 
 import (
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/net/html"
+
+	"github.com/drover-project/drover/docs"
 )
 
 // mostPages bounds a crawl, and mostAlike how many pages of one kind are visited by other parameters.
@@ -46,7 +48,8 @@ func (b *bench) crawl(token string, from []string) map[string]result {
 		r := b.look(path, token)
 		found[path] = r
 		for _, m := range linked.FindAllSubmatch(r.raw, -1) {
-			queue = append(queue, html.UnescapeString(string(m[1])))
+			to, _, _ := strings.Cut(html.UnescapeString(string(m[1])), "#")
+			queue = append(queue, to)
 		}
 	}
 	return found
@@ -82,19 +85,11 @@ var (
 )
 
 // TestCommandsOfPages: each command that a page shows is one of the command line, with flags that it has, and as many
-// arguments as it takes. Which flags have a value docs/cli.md does not say; the words behind them count either way.
+// arguments as it takes. Which flags have a value docs/reference/cli.md does not say; the words behind them count either way.
 func TestCommandsOfPages(t *testing.T) {
 	b := newBench(t)
 	everything(b)
-	text, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sections := map[string]string{}
-	for part := range strings.SplitSeq(string(text), "\n## ") {
-		title, body, _ := strings.Cut(part, "\n")
-		sections[title] = body
-	}
+	sections := sectionsOfCommands(t)
 	const given = "?snapshot=etcd-0&version=v1.34.5&uninstall=on&force=on&now=on&no-snapshot=on&mode=all&ttl=24h&description=x&cluster=c&user=u&role=r&window=x&fleet=f&name=n&labels=a%3Db&username=u&value=v"
 	found := b.crawl(b.admin, []string{"clusters", "login", "password"})
 	for path := range found {
@@ -104,6 +99,9 @@ func TestCommandsOfPages(t *testing.T) {
 	}
 	commands := map[string]string{} // to the page that has it
 	for path, r := range found {
+		if strings.HasPrefix(path, "docs/") {
+			continue // see TestCommandsOfDocumentation
+		}
 		for _, m := range inCode.FindAllSubmatch(r.raw, -1) {
 			commands[html.UnescapeString(string(m[1]))] = path
 		}
@@ -125,6 +123,53 @@ func TestCommandsOfPages(t *testing.T) {
 	}
 }
 
+// sectionsOfCommands has what docs/reference/cli.md says of each command.
+func sectionsOfCommands(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := docs.Files.ReadFile("reference/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]string{}
+	for part := range strings.SplitSeq(string(text), "\n## ") {
+		title, body, _ := strings.Cut(part, "\n")
+		sections[title] = body
+	}
+	return sections
+}
+
+// TestCommandsOfDocumentation: each line of code on a page of the documentation that is a drover command is one, with flags that it has
+// and as many arguments as it takes.
+func TestCommandsOfDocumentation(t *testing.T) {
+	sections, found := sectionsOfCommands(t), 0
+	err := fs.WalkDir(docs.Files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, ".md") || name == "reference/cli.md" {
+			return err
+		}
+		text, err := docs.Files.ReadFile(name)
+		fenced := false
+		for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", " ")) {
+			fence := strings.HasPrefix(line, "```")
+			fenced = fenced != fence
+			command := strings.TrimSpace(line)
+			if !strings.HasPrefix(command, "drover ") || !fenced && !strings.HasPrefix(line, "    ") {
+				continue
+			}
+			for _, end := range []string{"  #", " # ", " | ", " > ", " && ", " -- "} {
+				command, _, _ = strings.Cut(command, end)
+			}
+			found++
+			if fault := misused(strings.ReplaceAll(strings.TrimSpace(command), `"`, "'"), sections); fault != "" {
+				t.Errorf("%s has %q: %s", name, command, fault)
+			}
+		}
+		return err
+	})
+	if err != nil || found < 140 {
+		t.Errorf("only %d commands were found, %v", found, err)
+	}
+}
+
 // misused is why a command is none of the command line; empty when it is one.
 func misused(command string, sections map[string]string) string {
 	words := wordsOf(command)
@@ -138,6 +183,9 @@ func misused(command string, sections map[string]string) string {
 		return "there is no such command"
 	}
 	section := sections[strings.Join(words[:last], " ")] + sections["Flags of all commands"]
+	for above := last - 1; above > 0; above-- { // whose flags hold below them, too
+		section += sections[strings.Join(words[:above], " ")]
+	}
 	fewest, most, free := 0, 0, false
 	for i, word := range words[last:] {
 		switch {
@@ -156,7 +204,7 @@ func misused(command string, sections map[string]string) string {
 	}
 	line := usage.FindStringSubmatch(section)
 	if line == nil {
-		return "docs/cli.md has no usage of it"
+		return "docs/reference/cli.md has no usage of it"
 	}
 	takes := wordsOf(strings.TrimSuffix(oneOfFlags.ReplaceAllString(line[1], ""), " [flags]"))[last:]
 	needed, upTo := 0, 0

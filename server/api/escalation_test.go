@@ -197,7 +197,7 @@ func TestTheLastAdministratorStays(t *testing.T) {
 	b := newBench(t)
 	administrated(b)
 	_, gus := b.person("gus", b.want(http.StatusCreated, "POST", "/v3/globalroles", `{"name":"All","rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]},{"nonResourceURLs":["*"],"verbs":["*"]}]}`).text("id"))
-	const stays = "nobody would be left"
+	const stays = "no one would be left"
 	b.asks(t, []ask{
 		{"disabled", gus, "PUT", "/v3/users/user-admin", `{"enabled":false}`, 422, stays},
 		{"disabled, as an object", gus, "PATCH", objectsOfPeople + "users/user-admin", `{"enabled":false}`, 422, stays},

@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/views"
 )
 
 // to brings a machine into a state.
@@ -30,7 +30,7 @@ func (b *bench) to(key string, state records.MachineState, cause string) {
 	}
 }
 
-func eventText(e views.Event) string {
+func eventText(e apitypes.Event) string {
 	return fmt.Sprintf("%s %s %s→%s", e.Cluster, e.Name, e.From, e.To)
 }
 
@@ -54,7 +54,7 @@ func TestListEvents(t *testing.T) {
 		{"?since=61m", all},
 		{"?since=0s&cluster=c-m-qqqqqqqq", nil},
 	} {
-		var page views.List[views.Event]
+		var page apitypes.List[apitypes.Event]
 		if err := json.Unmarshal(b.get("/v1-drover/events"+c.query).raw, &page); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestListEvents(t *testing.T) {
 	}
 	var got []string
 	for next, pages := "", 0; pages == 0 || next != ""; pages++ {
-		var page views.List[views.Event]
+		var page apitypes.List[apitypes.Event]
 		if err := json.Unmarshal(b.get("/v1-drover/events?limit=2"+next).raw, &page); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestFollowEvents(t *testing.T) {
 		t.Helper()
 		for lines.Scan() {
 			if text := lines.Text(); text != "" {
-				var e views.Event
+				var e apitypes.Event
 				if err := json.Unmarshal([]byte(text), &e); err != nil {
 					t.Fatal(err)
 				}
@@ -178,7 +178,7 @@ func TestEventsAreShownByTheRightsOfNow(t *testing.T) {
 	next := b.linesAs(ctx, token, "/v1-drover/events?follow=true")
 	seen := map[string]bool{}
 	for range 2 {
-		var e views.Event
+		var e apitypes.Event
 		if err := json.Unmarshal([]byte(next()), &e); err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +193,7 @@ func TestEventsAreShownByTheRightsOfNow(t *testing.T) {
 	time.Sleep(50 * time.Millisecond) // the follower waits again
 	b.addMachine(quay, "000000000009", nil)
 	b.addMachine(harbour, "000000000001", nil)
-	var e views.Event
+	var e apitypes.Event
 	if err := json.Unmarshal([]byte(next()), &e); err != nil || eventText(e) != "harbour custom-000000000001 →Registering" {
 		t.Errorf("%v: %s", err, eventText(e))
 	}

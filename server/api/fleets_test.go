@@ -18,7 +18,7 @@ func withFleet(t *testing.T) *bench {
 	d, _ := b.st.Fleets.Get(string(records.FleetKey("edge")))
 	b.addMachine(records.Cluster{Object: d.Value.Object, ID: d.Value.ID}, "0000000000ff", func(m *records.Machine) {
 		m.Roles, m.NodeName, m.Labels = records.Roles{}, "edge-1", map[string]string{"site": "north"}
-		m.Status.Condition = records.Condition{State: records.WaitingForPlan, Code: "no-plan", Cause: "nobody has given edge-1 a plan"}
+		m.Status.Condition = records.Condition{State: records.WaitingForPlan, Code: "no-plan", Cause: "edge-1 was given no plan"}
 	})
 	return b
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/rke1/pki/pkitest"
 	"github.com/drover-project/drover/rke1/state"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
-	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/rke/desired"
 )
 
 const quarry = `
@@ -37,7 +37,7 @@ func quarryFiles(t *testing.T) (body string, s *state.State) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := config.WithDefaults(file.Cluster, want.Known(known))
+	c := config.WithDefaults(file.Cluster, desired.Known(known))
 	s, _, err = run.Init(run.Work{Config: &c, Kubeconfig: "k"}, pkitest.Source(start, 0))
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func TestKubectlOfPeople(t *testing.T) {
 	k.fails(strings.Replace(ann, "username: anna", "username: other", 1), "apply -f -", "username", "cannot be changed")
 	k.fails(kubePerson("User", "", "u-anna2", "username: Anna\n"), "create -f -", "there is a user")
 	k.fails(kubePerson("User", "", "u-x", "username: x\npassword: hush\n"), "create -f -", `unknown field "password"`)
-	k.fails("", "delete user user-admin", "nobody removes themselves")
+	k.fails("", "delete user user-admin", "no one removes themselves")
 
 	// Without a password nobody logs in; one is set by an object of its own, whose answer does not have it.
 	login := func(password string, want int) {

@@ -27,7 +27,7 @@ func TestKubePeople(t *testing.T) {
 	// Somebody who has no password cannot be the last administrator.
 	for _, one := range b.get("/v3/globalrolebindings?globalRoleId=admin").data() {
 		if one["userId"] != "u-carla" {
-			if r := b.request("DELETE", grants+"/"+one["id"].(string), b.admin, ""); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.raw), "nobody would be left") {
+			if r := b.request("DELETE", grants+"/"+one["id"].(string), b.admin, ""); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.raw), "no one would be left") {
 				t.Errorf("the last administrator goes: %d %s", r.status, r.raw)
 			}
 		}

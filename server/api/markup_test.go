@@ -16,15 +16,15 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/hosts/relay"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
-	"github.com/drover-project/drover/server/versions"
 	"github.com/drover-project/drover/test/markup"
 	"github.com/drover-project/drover/tunnel"
 )
@@ -133,7 +133,7 @@ func evil(b *bench, text string) {
 		return []relay.Held{{Server: text, Value: []tunnel.SessionInfo{said}}, {Server: "other" + text, Fault: text}}
 	}
 	b.workers = []relay.Said[[]reconcile.Status]{{Server: text, Value: []reconcile.Status{{
-		Name: text, Title: text, Running: true, Waits: []reconcile.KeyWait{{Key: text, Wait: reconcile.Wait{Object: text, Cause: text}}}, Faults: []reconcile.Fault{{Key: text, Error: text}},
+		Name: text, Title: text, Running: true, Waits: []reconcile.KeyWait{{Key: text, Waiting: reconcile.Wait{Object: text, Cause: text}}}, Faults: []reconcile.Fault{{Key: text, Error: text}},
 	}}}}
 	b.versionStatus = versions.Status{Location: text, Date: text, Fault: text}
 	b.askAgent = func(context.Context, records.Subject, string) (*http.Response, error) {

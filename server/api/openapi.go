@@ -11,23 +11,20 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/access"
+	"github.com/drover-project/drover/server/api/authconfigs"
+	"github.com/drover-project/drover/server/api/clusterresources"
 	"github.com/drover-project/drover/server/api/describe"
-	"github.com/drover-project/drover/server/api/inside"
 	"github.com/drover-project/drover/server/api/kube"
-	"github.com/drover-project/drover/server/api/looks"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/api/outside"
+	"github.com/drover-project/drover/server/api/preferences"
 	"github.com/drover-project/drover/server/api/projectsecrets"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/decide"
-	"github.com/drover-project/drover/server/fleets"
-	"github.com/drover-project/drover/server/views"
 )
 
 //go:generate go test -run TestOpenAPI -update .
@@ -50,49 +47,49 @@ func descriptions() map[string]description {
 	all := map[string]description{
 		"/v1-drover/apply": {
 			summary: "Create or change the clusters, Secrets and ConfigMaps of a stream of documents, all or none",
-			query:   []parameter{{"dryRun", "true stores nothing"}, {"generation", "that of the cluster when the change was made of it; another one is 409"}}, body: "application/yaml", answer: views.Applied{},
+			query:   []parameter{{"dryRun", "true stores nothing"}, {"generation", "that of the cluster when the change was made of it; another one is 409"}}, body: "application/yaml", answer: apitypes.Applied{},
 		},
-		"/v1-drover/clusters": {summary: "List clusters", query: append([]parameter{{"follow", "true sends each cluster as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: views.List[views.Cluster]{}},
+		"/v1-drover/clusters": {summary: "List clusters", query: append([]parameter{{"follow", "true sends each cluster as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: apitypes.List[apitypes.Cluster]{}},
 		"/v1-drover/clusters/{namespace}/{name}": {
-			summary: "Show a cluster", answer: views.Cluster{},
+			summary: "Show a cluster", answer: apitypes.Cluster{},
 			query: []parameter{{"follow", "true sends the cluster as a line of JSON, and again whenever it changes, until it is removed"}},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/preview": {summary: "Show what is still to be done on a cluster's machines, in its order", answer: decide.Preview{}},
-		"/v1-drover/clusters/{namespace}/{name}/pause":   {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
+		"/v1-drover/clusters/{namespace}/{name}/preview": {summary: "Show what is still to be done on a cluster's machines, in its order", answer: apitypes.Preview{}},
+		"/v1-drover/clusters/{namespace}/{name}/pause":   {summary: "Begin nothing new on a cluster's machines", answer: apitypes.Paused{}},
 		"/v1-drover/clusters/{namespace}/{name}/operations": {
-			summary: "Take or restore a snapshot, or rotate certificates or the encryption key, as an operation; with dryRun what it would do", body: "application/json", answer: views.Begun{},
+			summary: "Take or restore a snapshot, or rotate certificates or the encryption key, as an operation; with dryRun what it would do", body: "application/json", answer: apitypes.Begun{},
 			query: []parameter{{"dryRun", "true begins nothing"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/snapshots": {summary: "List the snapshots of a cluster's etcd that the server took", query: append([]parameter{{"follow", "true sends each snapshot as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: views.List[views.Snapshot]{}},
+		"/v1-drover/clusters/{namespace}/{name}/snapshots": {summary: "List the snapshots of a cluster's etcd that the server took", query: append([]parameter{{"follow", "true sends each snapshot as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: apitypes.List[apitypes.Snapshot]{}},
 		"/v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file": {
 			summary: "The file of a snapshot of k3s or RKE2, which holds all Secrets of the cluster; that is logged. Range: bytes=N- with If-Range continues. 503 while no host that has it is connected",
 			query:   []parameter{{"machine", "only from the host of this machine, or s3"}}, stream: "application/octet-stream",
 		},
 		"/v1-drover/clusters/{namespace}/{name}/document": {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
-		"/v1-drover/clusters/{namespace}/{name}/join":     {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
+		"/v1-drover/clusters/{namespace}/{name}/join":     {summary: "The command by which a host joins; flags for its roles are appended", answer: apitypes.Join{}},
 		"/v1-drover/clusters/{namespace}/{name}/agent/forget": {
-			summary: "Believe the next agent that comes with the token of an imported cluster, whatever Kubernetes it is of; the tunnels of the one before end", answer: views.Join{},
+			summary: "Believe the next agent that comes with the token of an imported cluster, from any Kubernetes; the tunnels of the one before end", answer: apitypes.Join{},
 		},
 		"/v1-drover/clusters/{namespace}/{name}/join/rotate": {
-			summary: "Make a new registration token in place of the one before, and show the command; hosts that have joined need neither", answer: views.Join{},
+			summary: "Make a new registration token in place of the one before, and show the command; hosts that have joined need neither", answer: apitypes.Join{},
 		},
 		"/v1-drover/clusters/{namespace}/{name}/why": {
-			summary: "Why the cluster is not active: its machines that are not well, first cause first, with the end of logs of their hosts", answer: views.Why{},
+			summary: "Why the cluster is not active: its machines that are not well, first cause first, with the end of logs of their hosts", answer: apitypes.Why{},
 		},
 		"/v1-drover/machines": {
 			summary: "List machines",
-			query:   append([]parameter{{"cluster", "only those of the cluster with this id"}, {"follow", "true sends each machine as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: views.List[views.Machine]{},
+			query:   append([]parameter{{"cluster", "only those of the cluster with this id"}, {"follow", "true sends each machine as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: apitypes.List[apitypes.Machine]{},
 		},
-		"/v1-drover/machines/{namespace}/{name}": {summary: "Show a machine", answer: views.Machine{}},
+		"/v1-drover/machines/{namespace}/{name}": {summary: "Show a machine", answer: apitypes.Machine{}},
 		"/v1-drover/machines/{namespace}/{name}/rejoin": {
-			summary: "Let one registration within the next hour have the machine's place without the machine's token", answer: views.Machine{},
+			summary: "Let one registration within the next hour have the machine's place without the machine's token", answer: apitypes.Machine{},
 		},
 		"/v1-drover/machines/{namespace}/{name}/labels": {
 			summary: "Change the labels of the machine's node, by {\"set\": {\"rack\": \"a\"}, \"remove\": [\"disk\"]}; nothing restarts for it, unless the cluster's selectors match them",
-			body:    "application/json", answer: views.Machine{},
+			body:    "application/json", answer: apitypes.Machine{},
 		},
 		"/v1-drover/machines/{namespace}/{name}/why": {
-			summary: "Why the machine is not active, with what it waits for", answer: views.Why{},
+			summary: "Why the machine is not active, with what it waits for", answer: apitypes.Why{},
 		},
 		"/v1-drover/machines/{namespace}/{name}/status": {
 			summary: "What the agent on the host does, waits for and failed at", stream: "application/json",
@@ -101,7 +98,7 @@ func descriptions() map[string]description {
 			summary: "What instructions on the host print", stream: host,
 			query: []parameter{{"follow", "1 goes on with what comes"}, {"instruction", "only this one, by name or index"}, {"offset", "byte to begin at"}},
 		},
-		"/v1-drover/machines/{namespace}/{name}/containers": {summary: "The containers of a Docker host, those that have ended too", answer: views.Containers{}},
+		"/v1-drover/machines/{namespace}/{name}/containers": {summary: "The containers of a Docker host, those that have ended too", answer: apitypes.Containers{}},
 		"/v1-drover/machines/{namespace}/{name}/logs": {
 			summary: "The log of a systemd unit, of a container or of a static pod on the host", stream: "text/plain",
 			query: []parameter{{"unit", "systemd unit"}, {"container", "container, by name or id"}, {"pod", "component whose static pod runs there"}, {"tail", "how many of the last lines"}, {"follow", "1 goes on with what comes"}},
@@ -110,24 +107,24 @@ func descriptions() map[string]description {
 			summary: "Become a connection on the host (Upgrade: drover-dial)", stream: "application/octet-stream",
 			query: []parameter{{"target", "docker, or an address and port"}},
 		},
-		"/v1-drover/objects":                           {summary: "List the Secrets and ConfigMaps that the caller made or may read, without what is in them", query: page, answer: views.List[views.NamedObject]{}},
-		"/v1-drover/objects/{kind}/{namespace}/{name}": {summary: "Remove a Secret or ConfigMap; 409 while a cluster refers to it", answer: views.NamedObject{}},
+		"/v1-drover/objects":                           {summary: "List the Secrets and ConfigMaps that the caller made or may read, without what is in them", query: page, answer: apitypes.List[apitypes.NamedObject]{}},
+		"/v1-drover/objects/{kind}/{namespace}/{name}": {summary: "Remove a Secret or ConfigMap; 409 while a cluster refers to it", answer: apitypes.NamedObject{}},
 		"/v1-drover/operations": {
 			summary: "List operations, those that have ended too, without tasks and logs",
-			query:   append([]parameter{{"cluster", "only those of the cluster NAMESPACE/NAME"}, {"follow", "true sends each operation as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: views.List[views.OperationSummary]{},
+			query:   append([]parameter{{"cluster", "only those of the cluster NAMESPACE/NAME"}, {"follow", "true sends each operation as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: apitypes.List[apitypes.OperationSummary]{},
 		},
 		"/v1-drover/operations/{id}": {
-			summary: "Show an operation", answer: views.Operation{},
+			summary: "Show an operation", answer: apitypes.Operation{},
 			query: []parameter{{"follow", "true sends the operation as a line of JSON, and again whenever it changes, until it is removed"}},
 		},
-		"/v1-drover/operations/{id}/abort": {summary: "Stop an operation when what was begun is finished; 409 when it has ended or stops already", answer: views.Operation{}},
+		"/v1-drover/operations/{id}/abort": {summary: "Stop an operation when what was begun is finished; 409 when it has ended or stops already", answer: apitypes.Operation{}},
 		"/v1-drover/operations/{id}/retry": {
-			summary: "Try again what failed; 409 when nothing has failed, it is not tried twice, or another operation of the cluster is under way", answer: views.Operation{},
+			summary: "Try again what failed; 409 when nothing has failed, it is not tried twice, or another operation of the cluster is under way", answer: apitypes.Operation{},
 		},
 		"/v1-drover/events": {
 			summary: "List the latest changes of states of clusters, machines, operations and rehearsals, oldest first",
 			query: append([]parameter{{"cluster", "only those of the cluster with this id"}, {"since", "only those of the time before now that is given, as in 90m; default all that are kept"},
-				{"follow", "true sends each event as a line of JSON, and goes on with what comes"}}, page...), answer: views.List[views.Event]{},
+				{"follow", "true sends each event as a line of JSON, and goes on with what comes"}}, page...), answer: apitypes.List[apitypes.Event]{},
 		},
 	}
 	maps.Copy(all, serverDescriptions(page))
@@ -144,16 +141,16 @@ func serverDescriptions(page []parameter) map[string]description {
 	return map[string]description{
 		"/v1-drover/versions": {
 			summary: "List the Kubernetes versions that clusters can have, newest first",
-			query:   []parameter{{"runtime", "only those of k3s or rke2"}, {"cluster", "only those that the cluster with this id may be upgraded to"}}, answer: views.Versions{},
+			query:   []parameter{{"runtime", "only those of k3s or rke2"}, {"cluster", "only those that the cluster with this id may be upgraded to"}}, answer: apitypes.Versions{},
 		},
-		"/v1-drover/versions/{version}": {summary: "Show a Kubernetes version with its settings and charts", answer: views.VersionDetail{}},
+		"/v1-drover/versions/{version}": {summary: "Show a Kubernetes version with its settings and charts", answer: apitypes.VersionDetail{}},
 		"/v1-drover/tokens": {
-			summary: "List the caller's API tokens", query: append([]parameter{{"all", "true lists those of everybody, for administrators"}}, page...), answer: views.List[views.Token]{},
+			summary: "List the caller's API tokens", query: append([]parameter{{"all", "true lists those of everybody, for administrators"}}, page...), answer: apitypes.List[apitypes.Token]{},
 		},
-		"/v1-drover/tokens/{name}": {summary: "End a token of the caller, or of anybody, for administrators"},
-		"/v1-drover/whoami":        {summary: "The caller, their token and their roles", answer: views.WhoAmI{}},
-		"/v1-drover/tunnels":       {summary: "List the open tunnels of all servers", answer: views.Tunnels{}},
-		"/v1-drover/workers":       {summary: "List the workers of all servers: what runs where, what waits and since when, what failed last and why", answer: views.Workers{}},
+		"/v1-drover/tokens/{name}": {summary: "End a token of the caller, or of any user, for administrators"},
+		"/v1-drover/whoami":        {summary: "The caller, their token and their roles", answer: apitypes.WhoAmI{}},
+		"/v1-drover/tunnels":       {summary: "List the open tunnels of all servers", answer: apitypes.Tunnels{}},
+		"/v1-drover/workers":       {summary: "List the workers of all servers: what runs where, what waits and since when, what failed last and why", answer: apitypes.Workers{}},
 		"/v1-drover/backup": {
 			summary: "A backup of the server without its keys, made as it is sent; one whose last entry is not SHA256SUMS is cut off. 409 with an external etcd", stream: "application/x-tar",
 		},
@@ -162,9 +159,9 @@ func serverDescriptions(page []parameter) map[string]description {
 			query: []parameter{{"user", "only what this user did, by id or login name; this and the next three may end in *"}, {"verb", "only this verb"}, {"kind", "only objects of this kind"}, {"object", "only this object"},
 				{"since", "only entries of the time before now that is given, as in 90m"}, {"limit", "how many at most, 1 to 5000; default 200"},
 				{"follow", "true sends each entry as a line of JSON, and goes on with what comes"}},
-			answer: views.Audit{},
+			answer: apitypes.Audit{},
 		},
-		"/v1-drover/backups": {summary: "How the scheduled backups of the server stand", answer: backup.Status{}},
+		"/v1-drover/backups": {summary: "How the scheduled backups of the server stand", answer: apitypes.BackupStatus{}},
 	}
 }
 
@@ -174,9 +171,9 @@ var tellsGone = parameter{"gone", "with follow: true sends a line with gone, and
 // tokenDescriptions are those of clusters' join tokens.
 func tokenDescriptions() map[string]description {
 	return map[string]description{
-		"/v1-drover/clusters/{namespace}/{name}/token": {summary: "Reveal the cluster's join tokens; that is logged", answer: views.JoinTokens{}},
+		"/v1-drover/clusters/{namespace}/{name}/token": {summary: "Reveal the cluster's join tokens; that is logged", answer: apitypes.JoinTokens{}},
 		"/v1-drover/clusters/{namespace}/{name}/token/add": {
-			summary: "Bring a server token that the cluster had under another server, by which snapshots of then are restored; that is logged", body: "application/json", answer: views.BroughtToken{},
+			summary: "Bring a server token that the cluster had under another server, by which snapshots of then are restored; that is logged", body: "application/json", answer: apitypes.BroughtToken{},
 		},
 	}
 }
@@ -185,18 +182,18 @@ func tokenDescriptions() map[string]description {
 func upgradeDescriptions() map[string]description {
 	return map[string]description{
 		"/v1-drover/clusters/{namespace}/{name}/upgrade": {
-			summary: "Take a cluster to another Kubernetes version: 422 with what is in the way under findings. The body is {\"version\", \"accept\"}", body: "application/json", answer: views.Upgrade{},
+			summary: "Take a cluster to another Kubernetes version: 422 with what is in the way under findings. The body is {\"version\", \"accept\"}", body: "application/json", answer: apitypes.Upgrade{},
 			query: []parameter{{"dryRun", "true changes nothing and shows what would change"}, {"noSnapshot", "true begins without a snapshot of etcd"}, {"now", "true does not wait for the maintenance window"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/window": {summary: "The maintenance window of a cluster, in which its machines may be restarted", answer: views.Window{}},
+		"/v1-drover/clusters/{namespace}/{name}/window": {summary: "The maintenance window of a cluster, in which its machines may be restarted", answer: apitypes.Window{}},
 		"/v1-drover/clusters/{namespace}/{name}/window/set": {
-			summary: "Give a cluster another maintenance window, or take it off with an empty text. The body is {\"window\"}", body: "application/json", answer: views.Window{},
+			summary: "Give a cluster another maintenance window, or take it off with an empty text. The body is {\"window\"}", body: "application/json", answer: apitypes.Window{},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/rehearsals": {summary: "How often snapshots of a cluster are rehearsed, when next, and how the last one ended", answer: views.Rehearsals{}},
+		"/v1-drover/clusters/{namespace}/{name}/rehearsals": {summary: "How often snapshots of a cluster are rehearsed, when next, and how the last one ended", answer: apitypes.Rehearsals{}},
 		"/v1-drover/clusters/{namespace}/{name}/rehearsals/set": {
-			summary: "Have snapshots of a cluster rehearsed on a fleet by themselves, or not with an empty every. The body is {\"every\", \"fleet\"}", body: "application/json", answer: views.Rehearsals{},
+			summary: "Have snapshots of a cluster rehearsed on a fleet by themselves, or not with an empty every. The body is {\"every\", \"fleet\"}", body: "application/json", answer: apitypes.Rehearsals{},
 		},
-		"/v1-drover/operations/{id}/hurry": {summary: "Have an operation not wait for the maintenance window of its cluster, once; that is in its log", answer: views.Operation{}},
+		"/v1-drover/operations/{id}/hurry": {summary: "Have an operation not wait for the maintenance window of its cluster, once; that is in its log", answer: apitypes.Operation{}},
 	}
 }
 
@@ -205,8 +202,8 @@ func handoverDescriptions() map[string]description {
 	return map[string]description{
 		"/v1-drover/clusters/{namespace}/{name}/resume": {
 			summary: "End a pause, or take up a cluster that was exported or imported: 409 with the list in changes when something would change on its hosts, or when the cluster was changed elsewhere",
-			query:   []parameter{{"dryRun", "true says what would change and stores nothing"}, {"accept", "true takes the cluster up though something changes"}, {"force", "true takes it up with the stored state, whatever is in the cluster"}},
-			answer:  views.Resumed{},
+			query:   []parameter{{"dryRun", "true says what would change and stores nothing"}, {"accept", "true takes the cluster up though something changes"}, {"force", "true takes it up with the stored state, even against the cluster's own"}},
+			answer:  apitypes.Resumed{},
 		},
 		"/v1-drover/clusters/{namespace}/{name}/export": {
 			summary: "The files with which the rke command line takes an RKE1 cluster over, as a tar, or sealed by age when encryptTo is given: all of its keys; that is logged, and the server does not touch the cluster afterwards unless keep is true. " +
@@ -215,7 +212,7 @@ func handoverDescriptions() map[string]description {
 		},
 		"/v1-drover/clusters/{namespace}/{name}/import-rke": {
 			summary: "Take in an RKE1 cluster that runs already, by {\"config\": cluster.yml, \"state\": cluster.rkestate, \"force\"}, or with \"fromHosts\" in place of the state; the server does not touch it before it is resumed",
-			query:   []parameter{{"dryRun", "true stores nothing"}}, body: "application/json", answer: views.Imported{},
+			query:   []parameter{{"dryRun", "true stores nothing"}}, body: "application/json", answer: apitypes.Imported{},
 		},
 	}
 }
@@ -223,22 +220,22 @@ func handoverDescriptions() map[string]description {
 // fleetDescriptions are those of fleetRows.
 func fleetDescriptions(page []parameter) map[string]description {
 	return map[string]description{
-		"/v1-drover/fleets":            {summary: "List fleets", query: append([]parameter{{"follow", "true sends each fleet as a line of JSON, and again whenever it, its machines or what is under way on it changes"}, tellsGone}, page...), answer: views.List[views.Fleet]{}},
-		"/v1-drover/fleets/{name}":     {summary: "Show a fleet", answer: views.Fleet{}},
-		"/v1-drover/fleets/{name}/why": {summary: "Why machines of the fleet are not active, first cause first", answer: views.Why{}},
+		"/v1-drover/fleets":            {summary: "List fleets", query: append([]parameter{{"follow", "true sends each fleet as a line of JSON, and again whenever it, its machines or what is under way on it changes"}, tellsGone}, page...), answer: apitypes.List[apitypes.Fleet]{}},
+		"/v1-drover/fleets/{name}":     {summary: "Show a fleet", answer: apitypes.Fleet{}},
+		"/v1-drover/fleets/{name}/why": {summary: "Why machines of the fleet are not active, first cause first", answer: apitypes.Why{}},
 		"/v1-drover/fleets/{name}/join": {
-			summary: "The command by which a host joins; the fleet is made when there is none of the name", answer: views.Join{},
+			summary: "The command by which a host joins; the fleet is made when there is none of the name", answer: apitypes.Join{},
 			query: []parameter{{"rotate", "true makes a new token in place of the one before; hosts that have joined need neither"}},
 		},
 		"/v1-drover/fleets/{name}/plan": {
-			summary: "Give machines a plan, by one operation; those that have it and did not fail with it are left alone", body: "application/yaml", answer: fleets.Result{},
+			summary: "Give machines a plan, by one operation; those that have it and did not fail with it are left alone", body: "application/yaml", answer: apitypes.PlanResult{},
 			query: []parameter{{"machine", "name of a machine or its host (repeat); without this and labels, all machines of the fleet"}, {"label", "key=value, machines that have all of them (repeat)"},
 				{"concurrency", "how many machines may be on their way at a time: a number, 0 for all, or a part such as 25%; default 1"}, {"dryRun", "true stores nothing and shows what would be done"},
 				{"queue", "true has it wait while another operation on the fleet is under way"}, {"replace", "true ends that one in favour of this one"}},
 		},
-		"/v1-drover/fleets/{name}/remove": {summary: "Remove a fleet; 409 while it has machines", answer: views.Fleet{}, query: []parameter{{"force", "true forgets its machines with it"}}},
+		"/v1-drover/fleets/{name}/remove": {summary: "Remove a fleet; 409 while it has machines", answer: apitypes.Fleet{}, query: []parameter{{"force", "true forgets its machines with it"}}},
 		"/v1-drover/machines/{namespace}/{name}/remove": {
-			summary: "Remove a machine from its cluster or fleet", answer: views.Machine{},
+			summary: "Remove a machine from its cluster or fleet", answer: apitypes.Machine{},
 			query: []parameter{{"force", "true forgets it at once, with what is on its host"}, {"agent", "true takes drover's agent off its host too; not for a machine of a fleet"},
 				{"busy", "refuse has it refused while another operation is under way; otherwise it waits for that"}},
 		},
@@ -248,12 +245,12 @@ func fleetDescriptions(page []parameter) map[string]description {
 // directoryDescriptions are those of directoryRows.
 func directoryDescriptions(page []parameter) map[string]description {
 	return map[string]description{
-		"/v1-drover/directories":     {summary: "List outside directories, without their secrets", query: page, answer: views.List[views.Directory]{}},
-		"/v1-drover/directories/set": {summary: "Configure an outside directory by a document; secrets that it leaves out stay", body: "application/yaml", answer: views.Directory{}},
+		"/v1-drover/directories":     {summary: "List outside directories, without their secrets", query: page, answer: apitypes.List[apitypes.Directory]{}},
+		"/v1-drover/directories/set": {summary: "Configure an outside directory by a document; secrets that it leaves out stay", body: "application/yaml", answer: apitypes.Directory{}},
 		"/v1-drover/directories/{kind}/test": {
-			summary: "Ask a directory whether it answers, or, with a name and a password, whom they belong to; nothing is changed", body: "application/json", answer: views.TestedDirectory{},
+			summary: "Ask a directory whether it answers, or, with a name and a password, whom they belong to; nothing is changed", body: "application/json", answer: apitypes.TestedDirectory{},
 		},
-		"/v1-drover/directories/{kind}":        {summary: "Show an outside directory, without its secrets", answer: views.Directory{}},
+		"/v1-drover/directories/{kind}":        {summary: "Show an outside directory, without its secrets", answer: apitypes.Directory{}},
 		"/v1-drover/directories/{kind}/remove": {summary: "Forget an outside directory; its people stay, and lose their groups of it and the sessions that it opened"},
 	}
 }
@@ -317,8 +314,8 @@ func undescribed(pattern string) bool {
 
 // schemasOfV3 finds the types of /v3, those of its parts for clusters and projects among them.
 func schemasOfV3() func(auth.Kind) (norman.Schema, bool) {
-	v3 := management.New(management.Options{Kinds: slices.Concat((&access.API{}).Kinds(), []management.Kind{(&outside.API{}).Kind(), management.SystemImages(nil), (&secrets.API{}).Kind()}, (&looks.API{}).Kinds())})
-	within := append(inside.Schemas(), projectsecrets.Schema())
+	v3 := management.New(management.Options{Kinds: slices.Concat((&access.API{}).Kinds(), []management.Kind{(&authconfigs.API{}).Kind(), management.SystemImages(nil), (&secrets.API{}).Kind()}, (&preferences.API{}).Kinds())})
+	within := append(clusterresources.Schemas(), projectsecrets.Schema())
 	return func(kind auth.Kind) (norman.Schema, bool) {
 		if i := slices.IndexFunc(within, func(s norman.Schema) bool { return s.ID == string(kind) }); i >= 0 {
 			return within[i], true

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 )
 
-// TestOpenAPI: docs/openapi.yaml is current; `go generate ./server/api` renews it.
+// TestOpenAPI: docs/reference/openapi.yaml is current; `go generate ./server/api` renews it.
 func TestOpenAPI(t *testing.T) {
 	if diff := cmp.Diff(described(table(outline())), slices.Sorted(maps.Keys(descriptions()))); diff != "" {
 		t.Errorf("routes of the table and of the description differ:\n%s", diff)
@@ -24,7 +24,7 @@ func TestOpenAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join("..", "..", "docs", "openapi.yaml")
+	path := filepath.Join("..", "..", "docs", "reference", "openapi.yaml")
 	if *rewrite {
 		if err := os.WriteFile(path, got, 0o644); err != nil {
 			t.Fatal(err)

@@ -13,13 +13,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/views"
 )
 
 func operationIDs(t *testing.T, r result) (ids []string, next string) {
 	t.Helper()
-	var page views.List[views.OperationSummary]
+	var page apitypes.List[apitypes.OperationSummary]
 	if err := json.Unmarshal(r.raw, &page); err != nil {
 		t.Fatalf("%v: %s", err, r.raw)
 	}
@@ -167,7 +167,7 @@ func (b *bench) followed(ctx context.Context, t *testing.T, target string) (next
 	return func() string {
 		for lines.Scan() {
 			if text := lines.Text(); text != "" {
-				var o views.Operation
+				var o apitypes.Operation
 				if err := json.Unmarshal([]byte(text), &o); err != nil {
 					return err.Error()
 				}

@@ -6,30 +6,30 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/ui/actions"
 	"github.com/drover-project/drover/server/ui/change"
-	"github.com/drover-project/drover/server/ui/deeds"
+	"github.com/drover-project/drover/server/ui/drafts"
 	"github.com/drover-project/drover/server/ui/facts"
-	"github.com/drover-project/drover/server/ui/kept"
 	"github.com/drover-project/drover/server/ui/live"
 	"github.com/drover-project/drover/server/ui/signin"
 	"github.com/drover-project/drover/server/ui/terminal"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // page is what people with a browser see: what there is, how they log in, and what they do.
 type page struct {
 	*ui.UI
 	signin   *signin.Pages
-	deeds    *deeds.Pages
+	actions  *actions.Pages
 	change   *change.Editor
 	terminal *terminal.Terminal
-	kept     *kept.Pages
+	kept     *drafts.Pages
 }
 
 // page makes the page over the state of the server; stop ends what tells it of changes.
@@ -41,19 +41,19 @@ func (o Options) page(logins *login.API) (p page, stop func(), err error) {
 	changes := &live.Hub{}
 	shown := ui.Options{
 		Facts: source.Facts(), Changes: changes, Auth: o.Auth, Now: o.Now, Logger: o.Logger,
-		Offers: func(who auth.Identity, thing any) []ui.Offer { return p.deeds.Offers(who, thing) },
+		Offers: func(who auth.Identity, thing any) []ui.Offer { return p.actions.Offers(who, thing) },
 		Notice: func(done string) string {
 			if done == change.Again {
 				return change.AgainNotice
 			}
-			return p.deeds.Notice(done)
+			return p.actions.Notice(done)
 		},
 	}
 	if p.UI, err = ui.New(shown); err != nil {
 		return p, nil, err
 	}
-	p.kept = &kept.Pages{UI: p.UI, Auth: o.Auth}
-	p.deeds = deeds.New(p.UI, shown.Facts, o.Now)
+	p.kept = &drafts.Pages{UI: p.UI, Auth: o.Auth}
+	p.actions = actions.New(p.UI, shown.Facts, o.Now)
 	p.change = change.New(p.UI, o.Now, func(text []byte) error {
 		_, err := clusterspec.ParseStream(text, o.Versions())
 		return err
@@ -75,7 +75,7 @@ func (o Options) directories() []records.Directory {
 	return o.Directories.All()
 }
 
-// terminal runs lines of kubectl, whose requests come to the handler like those of anybody else.
+// terminal runs lines of kubectl, whose requests come to the handler like those of any other client.
 func (o Options) terminal(page *ui.UI, handler http.HandlerFunc) *terminal.Terminal {
 	return terminal.New(page, handler, func(key string) (string, bool) {
 		d, ok := o.State.Clusters.Get(key)
@@ -90,6 +90,8 @@ func pageRows(u page) []row {
 	may, object, loggedIn := route.May, route.Object, route.Login
 	return []row{
 		{"GET", "/dashboard/assets/{name}", route.Open(), u.Asset},
+		{"GET", "/dashboard/docs", route.Open().Page(), ui.Docs(u.UI)},
+		{"GET", "/dashboard/docs/{path...}", route.Open().Page(), ui.Docs(u.UI)},
 		{"GET", "/dashboard/login", route.Open().Page(), s.Login},
 		{"POST", "/dashboard/login", route.Open().For(auth.Login, auth.Token).Page(), s.LogIn},
 		{"POST", "/dashboard/logout", route.Leaving().For(auth.CollectionAction("logout"), auth.Token).Page(), s.Logout},
@@ -105,10 +107,10 @@ func pageRows(u page) []row {
 		{"GET", "/dashboard/new", may(auth.Create, auth.Cluster).Page(), u.change.Form},
 		{"POST", "/dashboard/new", may(auth.Create, auth.Cluster).Page(), u.change.Send},
 		{"POST", "/dashboard/check", loggedIn().Checks(), u.change.CheckText},
-		{"GET", "/dashboard/do/{deed}", loggedIn().Page(), u.deeds.Form},
-		{"POST", "/dashboard/do/{deed}", loggedIn().Page(), u.deeds.Do},
-		{"GET", "/dashboard/do/{deed}/{key...}", loggedIn().Page(), u.deeds.Form},
-		{"POST", "/dashboard/do/{deed}/{key...}", loggedIn().Page(), u.deeds.Do},
+		{"GET", "/dashboard/do/{action}", loggedIn().Page(), u.actions.Form},
+		{"POST", "/dashboard/do/{action}", loggedIn().Page(), u.actions.Do},
+		{"GET", "/dashboard/do/{action}/{key...}", loggedIn().Page(), u.actions.Form},
+		{"POST", "/dashboard/do/{action}/{key...}", loggedIn().Page(), u.actions.Do},
 		{"GET", "/dashboard/clusters/{namespace}/{name}/terminal", object(auth.Terminal, auth.Cluster).Page(), u.Serve(u.terminal.Page)},
 		{"POST", "/dashboard/clusters/{namespace}/{name}/terminal", object(auth.Terminal, auth.Cluster).Opens().Page(), u.terminal.Run},
 		{"GET", "/dashboard/machines", may(auth.List, auth.Machine).Page(), u.Common(u.Machines)},

@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/decide/verdict"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/versions"
 )
 
 var tags = regexp.MustCompile(`<[^>]*>`)
@@ -386,7 +386,7 @@ func TestCausesOnPage(t *testing.T) {
 		t.Error("a host is asked while a page is drawn")
 		return nil, errors.New("away")
 	}
-	for i, code := range []verdict.Code{verdict.HostLost, verdict.WaitTier, verdict.WaitTier, verdict.Probes} {
+	for i, code := range []catalogue.Code{catalogue.HostLost, catalogue.WaitTier, catalogue.WaitTier, catalogue.Probes} {
 		b.addMachine(cl, fmt.Sprintf("%012x", i), func(m *records.Machine) {
 			m.NodeName = fmt.Sprintf("pier-%d", i)
 			m.Status.Condition = records.Condition{State: records.WaitingForProbes, Code: string(code), Cause: "cause " + m.NodeName}
@@ -428,9 +428,9 @@ func TestSnapshotsOnPage(t *testing.T) {
 	}
 	b.says("clusters/fleet-default/harbour", "on-demand-129", "on-demand-030", "!on-demand-029", "1 to 100 of 130")
 	b.says("clusters/fleet-default/harbour?page=2", "on-demand-029", "on-demand-000", "!on-demand-030", "101 to 130 of 130")
-	for _, deed := range []string{"restore", "rehearse"} {
-		if n := strings.Count(string(b.look("do/"+deed+"/fleet-default/harbour", b.admin).raw), `<option value="on-demand-`); n != 130 {
-			t.Errorf("%s offers %d snapshots", deed, n)
+	for _, action := range []string{"restore", "rehearse"} {
+		if n := strings.Count(string(b.look("do/"+action+"/fleet-default/harbour", b.admin).raw), `<option value="on-demand-`); n != 130 {
+			t.Errorf("%s offers %d snapshots", action, n)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/ui/once"
+	"github.com/drover-project/drover/server/ui/idempotency"
 )
 
 // mainOf is what a page shows.
@@ -71,7 +71,7 @@ func TestWayBack(t *testing.T) {
 		t.Error("an operation of a fleet is in another section")
 	}
 	if r := b.look("do/retry/op-offleets0", b.admin); !strings.Contains(string(r.raw), `<a href="/dashboard/fleets" aria-current="page">`) {
-		t.Error("its deed is in another section")
+		t.Error("its action is in another section")
 	}
 }
 
@@ -185,7 +185,7 @@ func TestRefusedRotation(t *testing.T) {
 	harbour(b)
 	const path = "do/rotate-certificates/fleet-default/harbour"
 	b.addOperation("op-underway", nil)
-	r := b.send(path, b.admin, url.Values{"CSRF": {b.formToken(b.admin)}, "key": {once.NewKey()}})
+	r := b.send(path, b.admin, url.Values{"CSRF": {b.formToken(b.admin)}, "key": {idempotency.NewKey()}})
 	text := string(r.raw)
 	if r.status < 400 || !strings.Contains(text, `role="alert"`) || !strings.Contains(text, `<a class="button" href="/dashboard/`+path+`">Look again</a>`) && !strings.Contains(text, `method="post" action="/dashboard/`+path+`"`) {
 		t.Errorf("%d, without a way to try again: %s", r.status, text)

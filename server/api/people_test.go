@@ -159,7 +159,7 @@ func TestBadBindings(t *testing.T) {
 		{"taking administration away", manager, "DELETE", "globalrolebindings/" + adminBinding, "", 403, "PermissionDenied", "", "taken away"},
 		{"the password of an administrator", manager, "POST", "users/user-admin?action=setpassword", `{"newPassword":"battery staple"}`, 403, "PermissionDenied", "", "may not"},
 		{"an administrator is not disabled by less", manager, "PUT", "users/user-admin", `{"enabled":false}`, 403, "PermissionDenied", "", "may not"},
-		{"the last administrator's role", b.admin, "DELETE", "globalrolebindings/" + adminBinding, "", 422, "InvalidState", "", "nobody would be left"},
+		{"the last administrator's role", b.admin, "DELETE", "globalrolebindings/" + adminBinding, "", 422, "InvalidState", "", "no one would be left"},
 		{"oneself", b.admin, "DELETE", "users/user-admin", "", 422, "InvalidAction", "", "themselves"},
 		{"oneself, for now", b.admin, "PUT", "users/user-admin", `{"enabled":false}`, 422, "InvalidAction", "enabled", "themselves"},
 		{"a role of everything by a maker of roles", maker, "POST", "roletemplates", `{"name":"x","context":"cluster","rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`, 403, "PermissionDenied", "", "allows more than user rob has"},

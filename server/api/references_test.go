@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/references"
 )
 

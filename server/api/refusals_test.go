@@ -26,7 +26,7 @@ func TestLoginRefusals(t *testing.T) {
 		{"nobody of that name", "eve", right, "", nil, 401, "User name and password do not belong together."},
 		{"a disabled user", "ann", right, "", func(b *bench) {
 			alter(b, "u-ann", b.st.Users.Modify, func(u *records.User) { u.Disabled = true })
-		}, 403, "This user is disabled. Somebody who looks after users can enable it"},
+		}, 403, "This user is disabled. An administrator of users can enable it"},
 		{"a disabled user with a wrong password", "ann", "wrong", "", func(b *bench) {
 			alter(b, "u-ann", b.st.Users.Modify, func(u *records.User) { u.Disabled = true })
 		}, 401, "User name and password do not belong together."},

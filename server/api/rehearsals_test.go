@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/views"
 )
 
 // TestScheduleOfRehearsals is set, shown with what it waits for and how the last one ended, refused with a sentence, and ended.
@@ -48,7 +48,7 @@ func TestScheduleOfRehearsals(t *testing.T) {
 	if n := len(b.st.Rehearsals.List()); n != 0 {
 		t.Fatalf("%d schedules are kept", n)
 	}
-	shown := func(r result) (is views.Rehearsals) {
+	shown := func(r result) (is apitypes.Rehearsals) {
 		t.Helper()
 		if err := json.Unmarshal(r.raw, &is); err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestScheduleOfRehearsals(t *testing.T) {
 		return is
 	}
 	is := shown(b.want(http.StatusOK, "POST", path+"/set", `{"every": "36h", "fleet": "spare"}`))
-	want := views.Rehearsals{Type: "rehearsals", Every: "36h0m0s", Fleet: "spare", By: "user-admin", Since: is.Since, Next: is.Since, Waits: "cluster harbour has no snapshot"}
+	want := apitypes.Rehearsals{Type: "rehearsals", Every: "36h0m0s", Fleet: "spare", By: "user-admin", Since: is.Since, Next: is.Since, Waits: "cluster harbour has no snapshot"}
 	if diff := cmp.Diff(want, is); diff != "" || is.Since.IsZero() {
 		t.Error(diff)
 	}
@@ -72,7 +72,7 @@ func TestScheduleOfRehearsals(t *testing.T) {
 		t.Errorf("events are %s", events)
 	}
 	is = shown(b.want(http.StatusOK, "POST", path+"/set", `{"every": ""}`))
-	if diff := cmp.Diff(views.Rehearsals{Type: "rehearsals", Last: &end, Good: &end}, is); diff != "" {
+	if diff := cmp.Diff(apitypes.Rehearsals{Type: "rehearsals", Last: &end, Good: &end}, is); diff != "" {
 		t.Error(diff)
 	}
 	b.want(http.StatusNotFound, "GET", "/v1-drover/clusters/fleet-default/none/rehearsals", "")

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/rke/desired"
 )
 
 // storeQuarry puts an RKE1 cluster with a snapshot into the bench.
@@ -113,7 +113,7 @@ func TestRemovingBackups(t *testing.T) {
 		operations.KindRemoveSnapshot: {"c-quarr-rl-aaaaa", "removing", http.StatusOK},
 		operations.KindSnapshot:       {"c-quarr-ml-ddddd", "activating", http.StatusUnprocessableEntity},
 	} {
-		o, err := want.Params{Wish: &want.Wish{Kind: kind, ID: c.id, Snapshot: c.id}}.With(operations.Operation{
+		o, err := desired.Params{Request: &desired.Request{Kind: kind, ID: c.id, Snapshot: c.id}}.With(operations.Operation{
 			ID: "op-" + c.id, Subject: "fleet-default/quarry", Kind: kind, State: operations.Running, Created: start,
 		})
 		if err != nil {

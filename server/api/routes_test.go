@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -28,7 +28,7 @@ func TestAccessOfEveryRoute(t *testing.T) {
 	cl, machines := harbour(b)
 	const machineToken = "drover-machine.fleet-default.custom-0f31c2aa9d10.secret"
 	if _, err := b.st.Machines.Modify(t.Context(), machines[0].Key(), func(m records.Machine) (records.Machine, error) {
-		m.TokenHash = random.Hash(machineToken)
+		m.TokenHash = randomid.Hash(machineToken)
 		return m, nil
 	}); err != nil {
 		t.Fatal(err)

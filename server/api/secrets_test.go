@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/quotas"
 	"github.com/drover-project/drover/server/records"
 )

@@ -9,17 +9,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/auditing"
+	"github.com/drover-project/drover/server/api/authconfigs"
+	"github.com/drover-project/drover/server/api/clusterresources"
 	"github.com/drover-project/drover/server/api/ext"
 	"github.com/drover-project/drover/server/api/incluster"
-	"github.com/drover-project/drover/server/api/inside"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/login"
-	"github.com/drover-project/drover/server/api/looks"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
-	"github.com/drover-project/drover/server/api/outside"
+	"github.com/drover-project/drover/server/api/preferences"
 	"github.com/drover-project/drover/server/api/projectsecrets"
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
@@ -28,7 +29,6 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/roles"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // handlers are where the rows lead.
@@ -48,18 +48,18 @@ type handlers struct {
 	// removeBackup is about snapshots of RKE1.
 	removeBackup management.Handler
 	// looks are preferences and features.
-	looks *looks.API
+	looks *preferences.API
 	// ext are tokens and kubeconfigs in the form of Kubernetes.
 	ext *ext.API
 	// inCluster is /v1 of clusters.
 	inCluster *incluster.API
 	// inside is about what is in clusters.
-	inside *inside.API
+	inside *clusterresources.API
 	// secrets are those of projects, kept those of people.
 	secrets *projectsecrets.API
 	kept    *secrets.API
 	// outside are directories.
-	outside *outside.API
+	outside *authconfigs.API
 	// releases are those of both distributions.
 	releases *releases.API
 	// kube has clusters, machines and settings in the form of Kubernetes.

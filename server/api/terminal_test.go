@@ -22,7 +22,7 @@ import (
 	lines "github.com/drover-project/drover/server/kubectl"
 	"github.com/drover-project/drover/server/kubectl/commands"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/ui/once"
+	"github.com/drover-project/drover/server/ui/idempotency"
 )
 
 // TestMain is kubectl where the terminal has started the test as that.
@@ -104,7 +104,7 @@ func (to wayTo) RoundTrip(r *http.Request) (*http.Response, error) {
 // types sends a line as a browser without scripts does.
 func (b *bench) types(token, line string, header ...string) result {
 	b.t.Helper()
-	return b.send(terminalOfHarbour+"?CSRF="+b.formToken(token), token, url.Values{"line": {line}, "key": {once.NewKey()}}, header...)
+	return b.send(terminalOfHarbour+"?CSRF="+b.formToken(token), token, url.Values{"line": {line}, "key": {idempotency.NewKey()}}, header...)
 }
 
 func TestTerminal(t *testing.T) {
@@ -128,7 +128,7 @@ func TestTerminal(t *testing.T) {
 	}{
 		{"what is printed is text", b.admin, "get pods", 200, []string{"kubectl get pods</p>", "NAME", "&lt;img src=x onerror=alert(1)&gt;&lt;/pre&gt;"}},
 		{"rights are those of the cluster", member, "get pods", 200, []string{"Error from server (Forbidden): pods is forbidden: User &#34;" + id + "&#34; cannot list"}},
-		{"acting as another is for owners", member, "get pods --as admin", 200, []string{"only who owns the cluster may act as somebody else"}},
+		{"acting as another is for owners", member, "get pods --as admin", 200, []string{"only who owns the cluster may act as another user"}},
 		{"a flag", b.admin, "get -f /etc/passwd", 200, []string{"there are no files here"}},
 		{"no shell", b.admin, "get pods | grep a", 422, []string{"there is no shell here", `value="get pods | grep a"`}},
 		{"no such command", b.admin, "top pods", 422, []string{"a line begins with one of"}},

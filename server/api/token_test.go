@@ -8,11 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/views"
 )
 
 // TestRotateServerToken: it is an operation, of which no answer and no line of the log has a token.
@@ -30,7 +30,7 @@ func TestRotateServerToken(t *testing.T) {
 		t.Errorf("%s", r.raw)
 	}
 	r := b.want(http.StatusOK, "POST", path, `{"kind": "rotate-server-token"}`)
-	var begun views.Begun
+	var begun apitypes.Begun
 	if err := json.Unmarshal(r.raw, &begun); err != nil || begun.Operation == nil || begun.Operation.Kind != operations.KindRotateToken || begun.Operation.State != operations.Running {
 		t.Fatalf("%v: %s", err, r.raw)
 	}
@@ -45,9 +45,9 @@ func TestRotateServerToken(t *testing.T) {
 			t.Errorf("an answer or the log has %s", word)
 		}
 	}
-	var tokens views.JoinTokens
+	var tokens apitypes.JoinTokens
 	r = b.want(http.StatusOK, "POST", "/v1-drover/clusters/fleet-default/harbour/token", "")
-	if err := json.Unmarshal(r.raw, &tokens); err != nil || tokens.Server != "s3rver-word" || len(tokens.Earlier) != 1 || tokens.Earlier[0] != (views.EarlierToken{Token: "3arlier-word", Hash: installers.HashServerToken("3arlier-word")}) {
+	if err := json.Unmarshal(r.raw, &tokens); err != nil || tokens.Server != "s3rver-word" || len(tokens.Earlier) != 1 || tokens.Earlier[0] != (apitypes.EarlierToken{Token: "3arlier-word", Hash: installers.HashServerToken("3arlier-word")}) {
 		t.Errorf("%v: %s", err, r.raw)
 	}
 }

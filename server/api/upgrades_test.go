@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/upgrades"
-	"github.com/drover-project/drover/server/views"
 )
 
 // TestUpgrade: what is in the way is refused with everything that was found, a dry run shows it and what would change, and
@@ -36,7 +36,7 @@ func TestUpgrade(t *testing.T) {
 		b.want(http.StatusUnprocessableEntity, "POST", path, bad)
 	}
 	r = b.want(http.StatusOK, "POST", path+"?dryRun=true", `{"version": "v1.34.4+k3s1"}`)
-	var answer views.Upgrade
+	var answer apitypes.Upgrade
 	if err := json.Unmarshal(r.raw, &answer); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestWindow(t *testing.T) {
 		t.Errorf("without one: %s", r.raw)
 	}
 	r := b.want(http.StatusOK, "POST", path+"/set", `{"window": "Sat  22:00-04:00 Europe/Berlin"}`)
-	var w views.Window
+	var w apitypes.Window
 	if err := json.Unmarshal(r.raw, &w); err != nil {
 		t.Fatal(err)
 	}

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/server/decide/verdict"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/views"
 )
 
 // trouble is a cluster whose first machine fails and whose second waits for it.
@@ -24,22 +24,22 @@ func trouble(b *bench) {
 		m.NodeName = "host-1"
 		m.Status = records.MachineStatus{
 			Init: true, Since: start,
-			Condition:   records.Condition{State: records.Failed, Code: string(verdict.PlanFailed), Cause: "install failed", WaitingFor: "the next try", NextStep: "drover machines show custom-000000000001"},
+			Condition:   records.Condition{State: records.Failed, Code: string(catalogue.PlanFailed), Cause: "install failed", WaitingFor: "the next try", NextStep: "drover machines show custom-000000000001"},
 			LastFailure: &records.PlanFailure{Checksum: "abc", At: start, Instruction: "install", Output: "unpacking\nno space left\n"},
 		}
 	})
 	b.addMachine(cl, "000000000002", func(m *records.Machine) {
 		m.Roles = records.Roles{Worker: true}
 		m.Status = records.MachineStatus{Since: start, Condition: records.Condition{
-			State: records.WaitingForPlan, Code: string(verdict.WaitControlPlane), Cause: "custom-000000000002 is waiting for control plane to be available", WaitingFor: "a plan for custom-000000000002",
+			State: records.WaitingForPlan, Code: string(catalogue.WaitControlPlane), Cause: "custom-000000000002 is waiting for control plane to be available", WaitingFor: "a plan for custom-000000000002",
 		}}
 	})
 	b.addOperation("op-bcdfghjk", nil)
 }
 
-func whyOf(t *testing.T, r result) views.Why {
+func whyOf(t *testing.T, r result) apitypes.Why {
 	t.Helper()
-	var w views.Why
+	var w apitypes.Why
 	if err := json.Unmarshal(r.raw, &w); err != nil || r.status != http.StatusOK {
 		t.Fatalf("%d %v: %s", r.status, err, r.raw)
 	}
@@ -111,7 +111,7 @@ func TestWhyAsksFewHosts(t *testing.T) {
 	cl := b.addCluster("harbour", "c-m-h4rb0r55", nil)
 	for _, short := range []string{"1", "2", "3", "4", "5", "6", "7"} {
 		b.addMachine(cl, "00000000000"+short, func(m *records.Machine) {
-			m.Status.Condition = records.Condition{State: records.Failed, Code: string(verdict.PlanFailed), Cause: "it failed"}
+			m.Status.Condition = records.Condition{State: records.Failed, Code: string(catalogue.PlanFailed), Cause: "it failed"}
 		})
 	}
 	long := strings.Repeat("x", 5000)

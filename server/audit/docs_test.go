@@ -11,15 +11,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFieldsAreDocumented holds the table of docs/audit.md to the entry, in its order but for the begin.
+// TestFieldsAreDocumented holds the table of docs/reference/audit-log.md to the entry, in its order but for the begin.
 func TestFieldsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "audit.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "audit-log.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, fields, ok := strings.Cut(string(page), "\n## Fields\n")
 	if !ok {
-		t.Fatal("docs/audit.md has no fields")
+		t.Fatal("docs/reference/audit-log.md has no fields")
 	}
 	var want, got []string
 	for f := range reflect.TypeFor[Entry]().Fields() {
@@ -30,19 +30,19 @@ func TestFieldsAreDocumented(t *testing.T) {
 		got = append(got, m[1])
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-entry +docs/audit.md\n%s", diff)
+		t.Errorf("-entry +docs/reference/audit-log.md\n%s", diff)
 	}
 }
 
 // TestSettingsAreDocumented: so are the settings.
 func TestSettingsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "audit.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "audit-log.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{SettingLevel, SettingFilter, SettingFileMiB, SettingFiles, SettingDays} {
 		if !strings.Contains(string(page), "`"+name+"`") && !strings.Contains(string(page), "set "+name+" ") {
-			t.Errorf("docs/audit.md does not name %s", name)
+			t.Errorf("docs/reference/audit-log.md does not name %s", name)
 		}
 	}
 }

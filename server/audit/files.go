@@ -131,7 +131,7 @@ func (f *files) write(line []byte, now time.Time, limits Limits) error {
 
 // next begins a new file and removes those that are too many or too old.
 func (f *files) next(now time.Time, limits Limits) error {
-	if err := os.MkdirAll(f.dir, 0o700); err != nil { // somebody may have removed it
+	if err := os.MkdirAll(f.dir, 0o700); err != nil { // a user may have removed it
 		return err
 	}
 	names, err := list(f.dir)
@@ -139,7 +139,7 @@ func (f *files) next(now time.Time, limits Limits) error {
 		return err
 	}
 	begun := now.UTC().Truncate(time.Millisecond)
-	if len(names) > 0 { // the order of the names is that of the lines, whatever the clock does
+	if len(names) > 0 { // the order of the names is that of the lines, even when the clock goes back
 		if last, _ := begin(names[len(names)-1]); !begun.After(last) {
 			begun = last.Add(time.Millisecond)
 		}
@@ -167,7 +167,7 @@ func (f *files) prune(names []string, now time.Time, limits Limits) error {
 	return errors.Join(all...)
 }
 
-// look closes a file that somebody has removed: the next line begins a new one.
+// look closes a file that was removed: the next line begins a new one.
 func (f *files) look() {
 	if f.file == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 )
 
 const (
@@ -129,10 +129,10 @@ func (l *Log) Level() Level {
 func (l *Log) Totals() (written, lost int64) { return l.total.Load(), l.lost.Load() }
 
 // NewID is the id of a request.
-func (l *Log) NewID() string { return random.ID(12) }
+func (l *Log) NewID() string { return randomid.ID(12) }
 
 // Record takes an entry of a class if level and filter want it. The caller waits until a change or the
-// use of a way in is written, at most a second: whoever has the answer finds the entry in the log.
+// use of a way in is written, at most a second: a caller that has the answer finds the entry in the log.
 func (l *Log) Record(c Class, e Entry) {
 	if l == nil {
 		return
@@ -239,7 +239,7 @@ func (l *Log) lose(at time.Time, cause error) {
 	l.complain("an entry of the audit log is lost", cause)
 }
 
-// Why an entry is lost that nobody tried to write.
+// Why an entry is lost that was never tried to be written.
 var (
 	errFull   = errors.New("too many entries wait to be written: the disk is too slow, or hangs")
 	errClosed = errors.New("the log is closed")

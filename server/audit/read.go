@@ -59,7 +59,7 @@ type Found struct {
 	First, Last Place
 }
 
-// Newest are the newest entries that somebody wants, at most so many.
+// Newest are the newest entries that the reader wants, at most so many.
 func (l *Log) Newest(ctx context.Context, q Query, most int) (Found, error) {
 	return l.Before(ctx, q, Place{}, most)
 }
@@ -159,7 +159,7 @@ func (l *Log) After(ctx context.Context, q Query, p Place, most int) (Found, err
 	return found, nil
 }
 
-// From reads on from a place, and hands over each entry that somebody wants. It ends at the end of the log,
+// From reads on from a place, and hands over each entry that the reader wants. It ends at the end of the log,
 // or with the error of yield.
 func (l *Log) From(ctx context.Context, p Place, q Query, yield func(Entry) error) (Place, error) {
 	return l.from(ctx, p, q, func(e Entry, _ Place) error { return yield(e) })

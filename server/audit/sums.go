@@ -1,4 +1,4 @@
-// Requests that are refused or of nobody that is known, counted: the first of a source is recorded as it is,
+// Requests that are refused or of no known user, counted: the first of a source is recorded as it is,
 // those like it within a minute become one line with their number. Who floods the server fills no disk.
 
 package audit
@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/drover-project/drover/server/source"
+	"github.com/drover-project/drover/server/clientip"
 )
 
 const (
@@ -39,9 +39,9 @@ func (s *sums) add(e Entry, now time.Time) (asItIs bool) {
 	if s.of == nil {
 		s.of = map[likeness]*sum{}
 	}
-	key := likeness{source.Of(e.Source).String(), e.User, e.Token, e.Verb, e.Kind, e.Object, e.Code, e.Status}
+	key := likeness{clientip.Of(e.Source).String(), e.User, e.Token, e.Verb, e.Kind, e.Object, e.Code, e.Status}
 	if e.User != "" {
-		key.source = "" // whoever is known has as many addresses as they like
+		key.source = "" // a known user has as many addresses as they like
 	}
 	one, known := s.of[key]
 	if !known && len(s.of) >= maxSums {

@@ -18,23 +18,23 @@ import (
 
 	"github.com/drover-project/drover/server/auth/throttle"
 	"github.com/drover-project/drover/server/auth/uses"
-	"github.com/drover-project/drover/server/expiry"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/revocation"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
 )
 
-// Errors of Authenticate and Login. Whatever is wrong with a credential, the caller
+// Errors of Authenticate and Login. For any fault of a credential, the caller
 // learns no more than this.
 var (
 	// ErrUnauthenticated says that a request carries no credential that is valid now.
 	ErrUnauthenticated = errors.New("must authenticate")
-	// ErrExpired is ErrUnauthenticated for whoever has the right key of a token whose time is
+	// ErrExpired is ErrUnauthenticated for a caller that has the right key of a token whose time is
 	// over; they may learn that.
 	ErrExpired = fmt.Errorf("%w: the token has expired", ErrUnauthenticated)
 	// ErrIdle is the same for the token of a login that was not used for as long as such tokens may rest.
 	ErrIdle = fmt.Errorf("%w: the session was not used for too long and is over; log in again", ErrUnauthenticated)
-	// ErrUserDisabled is the same for whoever has the right key of a token whose user is disabled.
+	// ErrUserDisabled is the same for a caller that has the right key of a token whose user is disabled.
 	ErrUserDisabled = fmt.Errorf("%w: the user of this token is disabled", ErrUnauthenticated)
 	// ErrWrongPassword says that user and password of a login do not belong together.
 	ErrWrongPassword = errors.New("authentication failed")
@@ -74,7 +74,7 @@ type TooManyError = throttle.Error
 
 // Auth knows users and tokens.
 type Auth struct {
-	// Uses are when tokens were used last. Whoever serves requests notes that, and runs what keeps it.
+	// Uses are when tokens were used last. The code that serves requests notes that, and runs what keeps it.
 	Uses *uses.Uses
 	// MaxTokens is how many tokens a user may have: a login beyond it ends the oldest session of the user and is not refused. Nil
 	// and 0 are any number.
@@ -86,7 +86,7 @@ type Auth struct {
 	failures throttle.Throttle
 	cost     int
 	// streams are what tokens have opened; see Until.
-	streams expiry.Streams
+	streams revocation.Streams
 	// unknown is compared with for users that do not exist.
 	unknown []byte
 	// hashing bounds how many passwords are hashed at once: each takes a core for tens of milliseconds.
@@ -104,7 +104,7 @@ func New(st *state.State, now func() time.Time, log *slog.Logger) *Auth {
 		log = slog.New(slog.DiscardHandler)
 	}
 	a := &Auth{
-		state: st, now: now, log: log, cost: bcrypt.DefaultCost, unknown: []byte(nobody),
+		state: st, now: now, log: log, cost: bcrypt.DefaultCost, unknown: []byte(noHash),
 		hashing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
 	a.Uses = uses.New(st.TokenUses, func(name string) bool { _, ok := st.Tokens.Get(name); return ok }, now, log)
@@ -118,8 +118,8 @@ func (a *Auth) UnsafeCheapPasswords() {
 	a.unknown, _ = bcrypt.GenerateFromPassword([]byte("nobody"), a.cost) // the cost is valid and the text short
 }
 
-// nobody is the hash, at the default cost, of a random text that was thrown away.
-const nobody = "$2a$10$aR3Mmgbj5tGY6KTCHMLrte8n7dhSZ0Z674qLiAofuizcuC0Q.9zVy"
+// noHash is the hash, at the default cost, of a random text that was thrown away.
+const noHash = "$2a$10$aR3Mmgbj5tGY6KTCHMLrte8n7dhSZ0Z674qLiAofuizcuC0Q.9zVy"
 
 // Users are all users, sorted by id.
 func (a *Auth) Users() []records.User {
@@ -131,13 +131,13 @@ func (a *Auth) Users() []records.User {
 	return users
 }
 
-// Known is the id of the user with a login name, whatever its case; empty for none.
+// Known is the id of the user with a login name, in any case; empty for none.
 func (a *Auth) Known(username string) string {
 	u, _ := a.userByName(username)
 	return u.ID
 }
 
-// userByName finds a user by login name, whatever its case.
+// userByName finds a user by login name, in any case.
 func (a *Auth) userByName(username string) (records.User, bool) {
 	d, ok := a.state.UsersByName.First(strings.ToLower(username))
 	return d.Value, ok

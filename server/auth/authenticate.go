@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -36,7 +36,7 @@ func (a *Auth) Authenticate(r *http.Request) (Identity, error) {
 	return who, nil
 }
 
-// ActsAs says whether a request is to be done in the name of somebody else, as kubectl --as asks for. Only clusters do that: what
+// ActsAs says whether a request is to be done in the name of another user, as kubectl --as asks for. Only clusters do that: what
 // this server itself is asked for is refused then, as it would be done in the caller's own name.
 func ActsAs(r *http.Request) bool {
 	for name := range r.Header {
@@ -48,7 +48,7 @@ func ActsAs(r *http.Request) bool {
 }
 
 // ActsAsRefusal is the sentence of that refusal.
-const ActsAsRefusal = "acting as somebody else (--as, --as-group) is possible in clusters alone, not with what this server keeps; leave it out, or log in as that user"
+const ActsAsRefusal = "acting as another user (--as, --as-group) is possible in clusters alone, not with what this server keeps; leave it out, or log in as that user"
 
 // Check is the identity behind the text of a token, or ErrUnauthenticated, or ErrCutOff.
 func (a *Auth) Check(text string) (Identity, error) {
@@ -61,7 +61,7 @@ func (a *Auth) Check(text string) (Identity, error) {
 	}
 	// The key is hashed and compared whether or not the token exists.
 	token, exists := a.state.Tokens.Get(name)
-	good := subtle.ConstantTimeCompare([]byte(random.Hash(key)), []byte(token.Value.KeyHash)) == 1
+	good := subtle.ConstantTimeCompare([]byte(randomid.Hash(key)), []byte(token.Value.KeyHash)) == 1
 	if !exists || !good || token.Value.Disabled {
 		return Identity{}, ErrUnauthenticated
 	}
@@ -92,7 +92,7 @@ func (a *Auth) Named(r *http.Request) string {
 	return name
 }
 
-// IdentityOf is somebody who asks with a token, with what they may do at this moment.
+// IdentityOf is the user who asks with a token, with what they may do at this moment.
 func (a *Auth) IdentityOf(user records.User, token records.Token) Identity {
 	grants := a.state.GrantsOf(user)
 	return Identity{
@@ -177,8 +177,8 @@ func checkForgery(r *http.Request, session string) error {
 	return nil
 }
 
-// anybody is the ID of nobody in particular: no user has it.
-const anybody = "(anybody)"
+// anyUser is the ID of users in general: no user has it.
+const anyUser = "(anybody)"
 
 // Anybody is who may do what who may do, and has no name, no token and nothing of their own: what is made for them holds
 // nothing of a person, and may be shown to all whose Rights are the same.
@@ -186,10 +186,10 @@ func (who Identity) Anybody() Identity {
 	if who.UserID == "" {
 		return Identity{}
 	}
-	return Identity{UserID: anybody, Grants: who.Grants, Admin: who.Admin, ClusterID: who.ClusterID, MustChangePassword: who.MustChangePassword}
+	return Identity{UserID: anyUser, Grants: who.Grants, Admin: who.Admin, ClusterID: who.ClusterID, MustChangePassword: who.MustChangePassword}
 }
 
-// Rights names what somebody may do to all that is nobody's own. It is different for two of whom one may do more.
+// Rights names what a user may do to all that no user owns. It is different for two of whom one may do more.
 func (who Identity) Rights() string {
 	sum := who.Grants.Sum()
 	return fmt.Sprintf("%v %v %v %q %q %s", who.UserID != "", who.Admin, who.MustChangePassword, who.ClusterID, who.PlanSecret, hex.EncodeToString(sum[:]))

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans/durable"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
@@ -47,7 +47,7 @@ func (a *Auth) firstUser(ctx context.Context, password string) (generated string
 	// same moment one makes the admin and the other finds it made. So it is read before
 	// the users are.
 	const name = "install-uuid"
-	once := a.state.Settings.Creating(name, records.Setting{Name: name, Value: random.UID()})
+	once := a.state.Settings.Creating(name, records.Setting{Name: name, Value: randomid.UID()})
 	if set, ok := a.state.Settings.Get(name); ok {
 		once = a.state.Settings.Updating(set)
 	}
@@ -55,11 +55,11 @@ func (a *Auth) firstUser(ctx context.Context, password string) (generated string
 		return "", nil
 	}
 	user := records.User{
-		ID: "user-" + random.ID(5), Username: "admin", DisplayName: "Default Admin",
+		ID: "user-" + randomid.ID(5), Username: "admin", DisplayName: "Default Admin",
 		MustChange: password == wellKnown, Created: a.now().UTC(),
 	}
 	if password == "" {
-		generated, user.MustChange = random.Secret(), true
+		generated, user.MustChange = randomid.Secret(), true
 		password = generated
 	}
 	if user.PasswordHash, err = a.hash(ctx, password); err != nil {
@@ -81,7 +81,7 @@ func (a *Auth) firstUser(ctx context.Context, password string) (generated string
 }
 
 func adminBinding(u records.User, now time.Time) roles.Binding {
-	return roles.Binding{ID: "grb-" + random.ID(5), Role: roles.Admin, Subject: roles.Subject{User: u.Principal()}, Created: now.UTC()}
+	return roles.Binding{ID: "grb-" + randomid.ID(5), Role: roles.Admin, Subject: roles.Subject{User: u.Principal()}, Created: now.UTC()}
 }
 
 // bindAdmins makes bindings of the mark that administrators had before there were any. Of two
@@ -135,7 +135,7 @@ func (a *Auth) ensureTokenFile(ctx context.Context, path string) error {
 	}
 	admin, ok := firstAdmin(a.state)
 	if !ok {
-		return nil // nobody whose token it could be
+		return nil // no user whose token it could be
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -149,7 +149,7 @@ func (a *Auth) ensureTokenFile(ctx context.Context, path string) error {
 	if err := durable.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
 		return errors.Join(err, a.RevokeToken(ctx, token.Name))
 	}
-	// Whoever lost the file, or took it, loses the token that was in it.
+	// A user who lost the file, or took it, loses the token that was in it.
 	for _, old := range a.Tokens() {
 		if old.Description == description && old.UserID == admin.ID && old.Name != token.Name {
 			if err := a.RevokeToken(ctx, old.Name); err != nil {

@@ -34,7 +34,7 @@ func SetSession(w http.ResponseWriter, tokenText string, expires time.Time) {
 }
 
 // EnsureForgeryCookie gives a browser the cookie CSRF, which its scripts repeat in the header
-// X-API-CSRF. In a session it is made of the session's token: a cookie that somebody planted
+// X-API-CSRF. In a session it is made of the session's token: a cookie that an attacker planted
 // in the browser, as a neighbour in the same domain can, proves nothing. Before a login it is
 // random, and nothing is proved by it either.
 func EnsureForgeryCookie(w http.ResponseWriter, r *http.Request) {

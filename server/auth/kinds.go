@@ -9,7 +9,7 @@ import (
 )
 
 // resource is a kind as rules name it, and how deep its objects are: those of roles.Global are no
-// cluster's, whatever its owner may do.
+// cluster's, even where its owner may do more.
 func resource(kind Kind) (group, plural string, depth roles.Context) {
 	switch kind {
 	case Cluster:
@@ -37,8 +37,8 @@ func resource(kind Kind) (group, plural string, depth roles.Context) {
 	return roles.Drover, strings.ToLower(string(kind)) + "s", roles.Global
 }
 
-// own is the verb of whoever has a cluster: it is in no role but those that may do everything
-// there. Whatever leads onto a host, or shows what a whole cluster keeps secret, asks for it.
+// own is the verb of the owner of a cluster: it is in no role but those that may do everything
+// there. A request that leads onto a host, or shows what a whole cluster keeps secret, asks for it.
 const own = "own"
 
 // request is what is asked of rules. What leads to a cluster's secrets or onto its hosts, and every

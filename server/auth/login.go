@@ -32,7 +32,7 @@ const (
 // MaxUsername is the longest login name, in bytes.
 const MaxUsername = 256
 
-// Login checks user name and password of somebody at a source (an address). Its errors
+// Login checks user name and password of a user at a source (an address). Its errors
 // are ErrWrongPassword, ErrDisabled, *TooManyError and *BusyError.
 func (a *Auth) Login(ctx context.Context, username, password, source string) (records.User, error) {
 	attempts, all := throttle.ByUser(username, source), throttle.BySource(source)
@@ -159,7 +159,7 @@ func (a *Auth) matches(ctx context.Context, user records.User, password string) 
 	return same && user.PasswordHash != "" && len(password) <= maxPassword, nil
 }
 
-// PasswordError says what is wrong with a password that somebody chose or gave.
+// PasswordError says what is wrong with a password that a user chose or gave.
 type PasswordError struct {
 	// Current says that it is the current password that is wrong, not the new one.
 	Current bool

@@ -101,7 +101,7 @@ const (
 )
 
 // Object is what something is done to. With Kind alone it stands for any object of the
-// kind that belongs to nobody in particular.
+// kind that belongs to no user.
 type Object struct {
 	Kind Kind
 	// Key is the object's name: of a setting its name, of a plan Secret
@@ -140,7 +140,7 @@ func (o Object) place() roles.Place {
 // In is the management id of the cluster that the object is or is in; empty for none.
 func (o Object) In() string { return o.place().Cluster }
 
-// May says whether somebody may do something to an object. It is a function of its
+// May says whether a user may do something to an object. It is a function of its
 // arguments alone. Everybody includes those without a credential: the zero Identity.
 func May(who Identity, verb Verb, o Object) bool {
 	switch {
@@ -155,13 +155,13 @@ func May(who Identity, verb Verb, o Object) bool {
 	return who.anywhere(verb, o)
 }
 
-// anywhere is May for somebody whose token is not limited to a cluster.
+// anywhere is May for a user whose token is not limited to a cluster.
 func (who Identity) anywhere(verb Verb, o Object) bool {
 	if everybodyMay(who, verb, o) {
 		return true
 	}
 	if o.Kind == Preference || o.Kind == Token && verb != ListAll && verb != Action("revoke") {
-		return false // they are their owners', whoever else asks
+		return false // they are their owners' alone
 	}
 	if who.Admin {
 		return true
@@ -179,7 +179,7 @@ func (who Identity) anywhere(verb Verb, o Object) bool {
 	return who.Grants.Allow(q, at)
 }
 
-// Reserved is why something is for administrators alone, whatever rules allow: with it anybody would become one. It is empty for
+// Reserved is why something is for administrators alone, even where rules allow it: with it any user would become one. It is empty for
 // what is not.
 func Reserved(verb Verb, o Object) string {
 	if verb == Get || verb == List || verb == ListAll {
@@ -194,7 +194,7 @@ func Reserved(verb Verb, o Object) string {
 	return ""
 }
 
-// Somewhere says whether somebody may do something to an object of a kind at any place: it is what a
+// Somewhere says whether a user may do something to an object of a kind at any place: it is what a
 // route without an object asks, whose handler asks May about each object.
 func Somewhere(who Identity, verb Verb, kind Kind) bool {
 	o := Object{Kind: kind}
@@ -244,7 +244,7 @@ func everybodyMay(who Identity, verb Verb, o Object) bool {
 	return false
 }
 
-// openSetting says that a setting is read before anybody logs in: to trust the server's
+// openSetting says that a setting is read before a user logs in: to trust the server's
 // certificate, and to draw a login page.
 func openSetting(name string) bool {
 	switch name {
@@ -254,8 +254,8 @@ func openSetting(name string) bool {
 	return false
 }
 
-// Lost says whether somebody may see less than before in general: some kind of which they saw all
-// objects is no longer theirs to see. That an object of one cluster is not is for whoever shows it
+// Lost says whether a user may see less than before in general: some kind of which they saw all
+// objects is no longer theirs to see. That an object of one cluster is not is for the code that shows it
 // to ask May.
 func Lost(before, now Identity) bool {
 	for _, kind := range []Kind{

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans/clusterauth"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -19,7 +19,7 @@ import (
 // are 14 million of them.
 const nameTries = 20
 
-// IssueToken stores a new token and returns its text "<name>:<key>", which nobody can
+// IssueToken stores a new token and returns its text "<name>:<key>", which no one can
 // read again. The caller sets UserID and, as wanted, Description, ClusterID, Session
 // and TTLMillis (0 never expires). A token without a Name is called token-xxxxx; one
 // with a name that exists gives a *store.ExistsError.
@@ -27,8 +27,8 @@ func (a *Auth) IssueToken(ctx context.Context, t records.Token) (string, records
 	if _, ok := a.state.Users.Get(t.UserID); !ok {
 		return "", records.Token{}, fmt.Errorf("issue a token: there is no user %q", t.UserID)
 	}
-	key := random.Secret()
-	t.KeyHash, t.Created, t.Expires = random.Hash(key), a.now().UTC(), time.Time{}
+	key := randomid.Secret()
+	t.KeyHash, t.Created, t.Expires = randomid.Hash(key), a.now().UTC(), time.Time{}
 	if t.ClusterID != "" {
 		t.ClusterHash = clusterauth.Hash(key)
 	}
@@ -38,7 +38,7 @@ func (a *Auth) IssueToken(ctx context.Context, t records.Token) (string, records
 	generated := t.Name == ""
 	for try := 1; ; try++ {
 		if generated {
-			t.Name = "token-" + random.ID(5)
+			t.Name = "token-" + randomid.ID(5)
 		}
 		_, err := a.state.Tokens.Create(ctx, t.Name, t)
 		if _, exists := errors.AsType[*store.ExistsError](err); exists && generated && try < nameTries {
@@ -49,7 +49,7 @@ func (a *Auth) IssueToken(ctx context.Context, t records.Token) (string, records
 		}
 		if t.Session && a.MaxTokens != nil {
 			for _, d := range crowdedOut(a.state.TokensByUser.Find(t.UserID), t.Name, a.MaxTokens()) {
-				if err := a.RevokeToken(ctx, d.Key); err != nil { // which keeps nobody out
+				if err := a.RevokeToken(ctx, d.Key); err != nil { // which keeps no user out
 					a.log.Warn("an old session could not be ended to make room for a new one", "user", t.UserID, "error", err)
 				}
 			}

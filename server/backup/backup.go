@@ -61,7 +61,7 @@ type Manifest struct {
 	// DataKey is the id of the key in the key file that its secrets are encrypted with.
 	DataKey string `json:"dataKey"`
 	// Authority is the SHA-256 in hex of the authority that hosts have pinned; empty: the server's
-	// certificate is of somebody else's making.
+	// certificate is of an outside authority.
 	Authority string `json:"authority,omitempty"`
 	// Keys says that the key file and the authority are in it.
 	Keys bool `json:"keys"`
@@ -91,7 +91,7 @@ type Writer struct {
 	sums bytes.Buffer
 }
 
-// NewWriter begins a backup.
+// NewWriter begins a backup. Its error is the writer's.
 func NewWriter(w io.Writer, m Manifest) (*Writer, error) {
 	m.Format = format
 	text, err := json.MarshalIndent(m, "", "  ")
@@ -102,7 +102,7 @@ func NewWriter(w io.Writer, m Manifest) (*Writer, error) {
 	return b, b.Add(File{manifestName, append(text, '\n')})
 }
 
-// Add writes a small entry.
+// Add writes a small entry. Its error is the writer's.
 func (b *Writer) Add(f File) error {
 	to, err := b.begin(f.Name, int64(len(f.Content)))
 	if err == nil {
@@ -114,7 +114,7 @@ func (b *Writer) Add(f File) error {
 	return nil
 }
 
-// Snapshot is where the store is to be written, of which there are size bytes.
+// Snapshot is where the store is to be written, of which there are size bytes. Its error is the writer's.
 func (b *Writer) Snapshot(size int64) (io.Writer, error) {
 	to, err := b.begin(snapshotName, size)
 	if err != nil {
@@ -123,7 +123,7 @@ func (b *Writer) Snapshot(size int64) (io.Writer, error) {
 	return to, nil
 }
 
-// Close ends the backup. One that was not closed is refused by Reader.
+// Close ends the backup. A backup that was not closed is refused by Reader.
 func (b *Writer) Close() error {
 	b.finish()
 	if err := b.Add(File{sumsName, bytes.Clone(b.sums.Bytes())}); err != nil {
@@ -165,7 +165,7 @@ type Reader struct {
 	current hash.Hash
 }
 
-// NewReader begins to read a backup that is not encrypted, or not any more.
+// NewReader begins to read a backup that is not encrypted, or not any more. What is no backup, or of a newer format, is an error.
 func NewReader(r io.Reader) (*Reader, error) {
 	b := &Reader{from: r, tar: tar.NewReader(r)}
 	name, _, content, err := b.Next()

@@ -75,7 +75,7 @@ func (o *office) cluster(name string) {
 func (o *office) save(seal Sealing, keys *Keys) string {
 	o.Helper()
 	path := filepath.Join(o.TempDir(), "backup")
-	if _, err := Save(path, seal, func(w io.Writer) error { return o.writeWith(o.Context(), w, keys) }); err != nil {
+	if _, err := Save(path, seal, func(w io.Writer) error { return o.WriteWith(o.Context(), w, keys) }); err != nil {
 		o.Fatal(err)
 	}
 	return path
@@ -417,7 +417,7 @@ func TestSaveIsWholeOrNot(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "backup")
 	for _, keys := range []*Keys{nil, o.keys()} {
-		_, err := Save(path, Sealing{}, func(w io.Writer) error { return o.writeWith(t.Context(), w, keys) })
+		_, err := Save(path, Sealing{}, func(w io.Writer) error { return o.WriteWith(t.Context(), w, keys) })
 		if err == nil || !strings.Contains(err.Error(), "the disk is gone") && keys == nil {
 			t.Errorf("error %v", err)
 		}

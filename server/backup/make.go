@@ -32,7 +32,7 @@ type Server struct {
 }
 
 // Write writes a backup without keys. size is called once, before anything is written, with the
-// bytes of the store.
+// bytes of the store. Its errors are the store's and the writer's.
 func (s Server) Write(ctx context.Context, w io.Writer, size func(int64)) error {
 	var b *Writer
 	err := s.Store.WriteSnapshot(ctx, func(n, revision int64) (io.Writer, error) {
@@ -53,11 +53,27 @@ func (s Server) Write(ctx context.Context, w io.Writer, size func(int64)) error 
 	return b.Close()
 }
 
+// WriteWith writes a backup, with keys where they are given. Its errors are the store's and the writer's.
+func (s Server) WriteWith(ctx context.Context, w io.Writer, keys *Keys) error {
+	if keys == nil {
+		return s.Write(ctx, w, func(int64) {})
+	}
+	from, to := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := s.Write(ctx, to, func(int64) {})
+		written <- errors.Join(err, to.CloseWithError(err))
+	}()
+	_, err := Copy(w, from, keys)
+	// A goroutine that still writes ends with that; one that has ended has said the same.
+	return errors.Join(err, from.CloseWithError(err), <-written)
+}
+
 // stamp is the time in the names of files.
 const stamp = "20060102T150405Z"
 
 // Copy writes a backup that is read from r, which is not encrypted and has no keys, again: with
-// keys, where they are given.
+// keys, where they are given. A backup that is cut or changed is an error.
 func Copy(w io.Writer, r io.Reader, keys *Keys) (Manifest, error) {
 	from, err := NewReader(r)
 	if err != nil {
@@ -99,7 +115,7 @@ func Copy(w io.Writer, r io.Reader, keys *Keys) (Manifest, error) {
 }
 
 // Save writes a file by write and through seal, durably: it is there whole or not at all, mode
-// 0600. One that is there already is not replaced.
+// 0600. A file that is there already is not replaced. Its errors are those of write, seal and the disk.
 func Save(path string, seal Sealing, write func(io.Writer) error) (size int64, err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return 0, errors.Join(fmt.Errorf("write %s: there is something of that name, and backups replace nothing: choose another name", path), err)

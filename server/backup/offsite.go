@@ -15,8 +15,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/installers/snapshots/bucket"
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
@@ -90,9 +90,9 @@ func (o *Offsite) By(way func(*http.Transport)) *Offsite {
 // open opens the bucket; close it.
 func (o *Offsite) open() (*bucket.Bucket, error) { return bucket.Open(o.config) }
 
-// put brings a file there under its own name and reads it back. One that is there already is read back only. Then the
+// Put brings a file there under its own name and reads it back. A file that is there already is read back only. Then the
 // oldest backups beyond those that are kept are removed; what is left is returned, newest first.
-func (o *Offsite) put(ctx context.Context, path string, keep int) ([]Kept, error) {
+func (o *Offsite) Put(ctx context.Context, path string, keep int) ([]Kept, error) {
 	b, err := o.open()
 	if err != nil {
 		return nil, err
@@ -183,11 +183,4 @@ func named(there []Kept) string {
 }
 
 // OffsiteStatus is how a bucket of backups stands.
-type OffsiteStatus struct {
-	// Place is the bucket, with its endpoint.
-	Place string `json:"place"`
-	// Files are those that were there at the end of the last attempt that succeeded, newest first; LookedAt is when that was, zero
-	// before the first since the server started.
-	Files    []Kept    `json:"files"`
-	LookedAt time.Time `json:"lookedAt,omitzero"`
-}
+type OffsiteStatus = apitypes.BackupBucket

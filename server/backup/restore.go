@@ -47,7 +47,7 @@ type Restored struct {
 }
 
 // Run restores. The data directory is made beside its place and opened once as a server does, to
-// see that it can be, before it gets its name: whatever fails leaves everything as it was.
+// see that it can be, before it gets its name: a failure leaves everything as it was.
 func (r Restore) Run(ctx context.Context) (done Restored, err error) {
 	if r.DataDir, err = filepath.Abs(r.DataDir); err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)

@@ -23,7 +23,7 @@ const (
 	ageMagic = "age-encryption.org/"
 	// maxSecret bounds a file with a passphrase or private keys, in bytes.
 	maxSecret = 64 << 10
-	// minPassphrase is the shortest passphrase, in bytes: whoever has a backup can try many.
+	// minPassphrase is the shortest passphrase, in bytes: an attacker with a backup can try many.
 	minPassphrase = 12
 )
 
@@ -64,7 +64,7 @@ func (s Sealing) Suffix() string {
 	return ".tar"
 }
 
-// Seal encrypts what is written. Close ends it and leaves w open.
+// Seal encrypts what is written. Close ends it and leaves w open. Its error is the writer's.
 func (s Sealing) Seal(w io.Writer) (io.WriteCloser, error) {
 	if !s.Encrypts() {
 		return open{w}, nil
@@ -111,7 +111,7 @@ type Opening struct {
 	IdentityFile, PassphraseFile string
 }
 
-// Open is the backup in r, decrypted where it is encrypted.
+// Open is the backup in r, decrypted where it is encrypted. A wrong key or passphrase is an error that says which is needed.
 func (o Opening) Open(r io.Reader) (io.Reader, error) {
 	buffered := bufio.NewReaderSize(r, 1<<16)
 	head, err := buffered.Peek(len(ageMagic))

@@ -13,7 +13,7 @@ import (
 
 	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/server/hosts"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/tunnel"
@@ -72,7 +72,7 @@ func (a *Agents) cluster(token, remote string) (records.Cluster, error) {
 	if token == "" {
 		return records.Cluster{}, no(http.StatusUnauthorized, "failed authentication")
 	}
-	if d, ok := a.State.ClusterAgentsBySecret.First(random.Hash(token)); ok {
+	if d, ok := a.State.ClusterAgentsBySecret.First(randomid.Hash(token)); ok {
 		if c, ok := a.State.Clusters.Get(d.Key); ok && c.Value.Deleting.IsZero() {
 			return c.Value, nil
 		}

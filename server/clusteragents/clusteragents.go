@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/clusteragents/manifest"
-	"github.com/drover-project/drover/server/expiry"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/revocation"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -46,7 +46,7 @@ type Options struct {
 type Agents struct {
 	Options
 	stop []func()
-	open expiry.Streams // tunnels, by the key of their cluster
+	open revocation.Streams // tunnels, by the key of their cluster
 }
 
 var errRemoved = errors.New("the cluster of this agent was removed, or is to get another agent")

@@ -4,6 +4,7 @@
 package clusteragents
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -59,9 +60,7 @@ type dialer = func(context.Context, tunnel.Target) (net.Conn, error)
 // by what the agent says only while nothing is.
 func ask(ctx context.Context, dial dialer, is, said records.ClusterAgent) *seen {
 	pin := is
-	if pin.CA == "" {
-		pin.CA = said.CA
-	}
+	pin.CA = cmp.Or(pin.CA, said.CA)
 	if pin.ServerName() == "" {
 		pin.Address = said.Address
 	}
@@ -212,7 +211,7 @@ func Follow(pinned, said string) string {
 	return encode(all, pinned)
 }
 
-// encode is a bundle with further authorities in it, those that it has already left out. One that would be too large stays as it is.
+// encode is a bundle with further authorities in it, those that it has already left out. A bundle that would be too large stays as it is.
 func encode(more []*x509.Certificate, bundle string) string {
 	known, err := connect.Certificates(bundle)
 	if err != nil {

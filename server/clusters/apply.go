@@ -13,51 +13,38 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/installers/versions"
+	"github.com/drover-project/drover/plans/objects"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/decide"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/projects"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // Action is what applying a document does, or would do.
-type Action string
+type Action = apitypes.ApplyAction
 
 // The actions of an apply.
 const (
-	Created    Action = "created"
-	Configured Action = "configured"
-	Unchanged  Action = "unchanged"
-	// Queued is a document that is taken in when the operations before it have ended.
-	Queued Action = "queued"
+	Created    = apitypes.ApplyCreated
+	Configured = apitypes.ApplyConfigured
+	Unchanged  = apitypes.ApplyUnchanged
+	Queued     = apitypes.ApplyQueued
 )
 
 // Result is what became of one document.
 type Result struct {
-	// Kind is Secret or ConfigMap; empty for a cluster.
-	Kind      string `json:"kind,omitempty"`
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	ID        string `json:"id,omitempty"` // of a cluster
-	Action    Action `json:"action"`
-	// Warnings are sentences about what is taken, and is likely not what its owner means.
-	Warnings []string `json:"warnings,omitempty"`
-	// Operation is the ID of the one that carries the change out; empty when none is needed, as nothing restarts.
-	Operation string `json:"operation,omitempty"`
-	// Hosts is a line for each change on the hosts of an RKE1 cluster, in a dry run.
-	Hosts []string `json:"hosts,omitempty"`
-	// Preview is what the controller decides, in a dry run of a document that changes something.
-	Preview *decide.Preview `json:"preview,omitempty"`
+	apitypes.ApplyResult
 	// Cluster is as it is then; of a Secret or ConfigMap it is empty.
 	Cluster records.Cluster `json:"-"`
 }
@@ -95,7 +82,7 @@ type Request struct {
 	// DryRun stores nothing.
 	DryRun bool
 	// Turn is what becomes of a change while another operation on its cluster is under way.
-	Turn turns.Turn
+	Turn admission.Turn
 	// NoSnapshot has an upgrade begin without a snapshot of etcd, and Hurry has the change not wait for the maintenance window.
 	NoSnapshot, Hurry bool
 	// Limits bound what may be done on machines: beyond them the documents are refused.
@@ -116,12 +103,12 @@ type Request struct {
 type ChangedError struct{ Cluster string }
 
 func (e *ChangedError) Error() string {
-	return fmt.Sprintf("apply cluster %s: somebody has changed it in the meantime; look at what it is now, and apply again", e.Cluster)
+	return fmt.Sprintf("apply cluster %s: it was changed in the meantime; look at what it is now, and apply again", e.Cluster)
 }
 
 // Apply stores all documents in one transaction, or none of them. In a dry run it
 // stores nothing and returns what it would have done, with the decision that would follow.
-// A conflict with somebody else's write is a *store.ConflictError; calling again is safe. What goes beyond the
+// A conflict with another write is a *store.ConflictError; calling again is safe. What goes beyond the
 // limits is a *LimitError; *operations.BusyError says that another operation is under way, and *operations.QueueFullError
 // that too many wait.
 func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, request Request) ([]Result, error) {
@@ -211,7 +198,7 @@ func (a *Applier) one(doc clusterspec.Document, request Request, find references
 		return a.create(key, doc, request, find)
 	}
 	cluster := existing.Value
-	result := Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Unchanged}
+	result := resultOf(cluster, Unchanged)
 	if !cluster.Deleting.IsZero() {
 		return result, cluster, nil, &RemovingError{Cluster: string(key)}
 	}
@@ -238,6 +225,10 @@ func (a *Applier) one(doc clusterspec.Document, request Request, find references
 	existing.Value = next
 	result.Action = Configured
 	return result, next, []store.Op{a.State.Clusters.Updating(existing)}, nil
+}
+
+func resultOf(cluster records.Cluster, action Action) Result {
+	return Result{ApplyResult: apitypes.ApplyResult{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: action}}
 }
 
 // operate puts a change of a running cluster under an operation when machines restart for it. The writes are those of
@@ -279,7 +270,7 @@ func (a *Applier) upgradedFrom(cluster records.Cluster) string {
 	return all[0]
 }
 
-// Running are the Kubernetes versions that a cluster's API and nodes report, as far as anybody has seen them.
+// Running are the Kubernetes versions that a cluster's API and nodes report, as far as they were seen.
 func (a *Applier) Running(cluster records.Cluster) []string { return running(a.State, cluster) }
 
 func running(s *state.State, cluster records.Cluster) []string {
@@ -307,7 +298,7 @@ func (a *Applier) create(key records.ClusterKey, doc clusterspec.Document, reque
 	cluster.Owners = request.Owners
 	cluster.Granted = references.Grant(records.Cluster{}, cluster, request.Who, find)
 	writes = append(writes, a.State.Clusters.Creating(string(key), cluster))
-	return Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Created}, cluster, writes, nil
+	return resultOf(cluster, Created), cluster, writes, nil
 }
 
 // new is a cluster that is about to be made, and the writes of what belongs to it from the start: its join tokens
@@ -324,7 +315,7 @@ func (a *Applier) new(key records.ClusterKey, doc clusterspec.Document, creatorI
 	now := a.Now().UTC().Truncate(time.Second)
 	cluster := records.Cluster{
 		Object: records.Object{
-			Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name, UID: random.UID(), Generation: 1, Created: now,
+			Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name, UID: randomid.UID(), Generation: 1, Created: now,
 			Labels: doc.Metadata.Labels, Annotations: doc.Metadata.Annotations,
 		},
 		ID: a.newID(doc.Spec), CreatorID: creatorID, Spec: doc.Spec,
@@ -333,16 +324,16 @@ func (a *Applier) new(key records.ClusterKey, doc clusterspec.Document, creatorI
 	cluster.Projects = projects.New(cluster.ID, now)
 	token := records.RegistrationToken{
 		ClusterID: cluster.ID, ClusterNamespace: cluster.Namespace, ClusterName: cluster.Name,
-		Name: "default-token", Token: random.Secret(), Created: now,
+		Name: "default-token", Token: randomid.Secret(), Created: now,
 	}
 	writes := []store.Op{a.State.RegistrationTokens.Creating(token.Key(), token)}
 	if !doc.Spec.Docker() && !doc.Spec.Imported() {
-		writes = append(writes, a.State.ClusterSecrets.Creating(string(key), records.ClusterSecrets{ServerToken: random.Secret(), AgentToken: random.Secret()}))
+		writes = append(writes, a.State.ClusterSecrets.Creating(string(key), records.ClusterSecrets{ServerToken: randomid.Secret(), AgentToken: randomid.Secret()}))
 	}
 	return cluster, append(writes, a.owners(cluster)...), nil
 }
 
-// owners are the bindings by which whoever makes a cluster owns it.
+// owners are the bindings by which the user who makes a cluster owns it.
 func (a *Applier) owners(cluster records.Cluster) []store.Op {
 	maker, ok := a.State.Users.Get(cluster.CreatorID)
 	if !ok {
@@ -350,7 +341,7 @@ func (a *Applier) owners(cluster records.Cluster) []store.Op {
 	}
 	var writes []store.Op
 	for _, b := range roles.OfCreator(a.State.Roles(roles.RoleTemplate), cluster.ID, maker.Key, cluster.Created) {
-		b.ID = cluster.ID + ":crtb-" + random.ID(5)
+		b.ID = cluster.ID + ":crtb-" + randomid.ID(5)
 		writes = append(writes, a.State.Bindings.Creating(b.ID, b))
 	}
 	return writes
@@ -360,10 +351,10 @@ func (a *Applier) owners(cluster records.Cluster) []store.Op {
 // short that the same one is drawn twice once in a while.
 func (a *Applier) newID(spec clusterspec.Spec) string {
 	if !spec.Docker() && !spec.Imported() {
-		return "c-m-" + random.ID(8)
+		return "c-m-" + randomid.ID(8)
 	}
 	for {
-		id := "c-" + random.ID(5)
+		id := "c-" + randomid.ID(5)
 		if _, taken := a.State.ClustersByID.First(id); !taken {
 			return id
 		}

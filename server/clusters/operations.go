@@ -1,25 +1,24 @@
 // Operations on clusters: what people ask for that restarts or removes machines is a record, one at a time for
-// a cluster. Here they begin, are queued, and take their turn; the planner carries them on.
+// a cluster. Here they begin, are queued, and take their turn; package decide carries them on.
 
 package clusters
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/references"
-	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/rke/desired"
+	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 )
 
 // params are of an operation whose turn has not come: what it does then.
@@ -33,20 +32,20 @@ type params struct {
 	// Machine is the one to remove, in the way of Leave.
 	Machine records.MachineKey `json:"machine,omitempty"`
 	Leave   records.Leave      `json:"leave,omitzero"`
-	// Ask is what package steps carries out; see server/daytwo.
+	// Ask is what package steps carries out; see server/etcdops.
 	Ask json.RawMessage `json:"ask,omitempty"`
 	// Guard is of an upgrade that begins with a snapshot.
 	Guard *steps.Guard `json:"guard,omitempty"`
 }
 
-// begin is the record of a request on a cluster and the writes that belong to it; see turns.Begin.
+// begin is the record of a request on a cluster and the writes that belong to it; see admission.Begin.
 func (a *Applier) begin(key records.ClusterKey, kind operations.Kind, title string, asked Request, generation int64, p params) (operations.Operation, []store.Op, error) {
-	r := turns.Request{Subject: key, Kind: kind, Title: title, By: asked.Who.UserID, Generation: generation, Turn: asked.Turn, Hurry: asked.Hurry, Failing: a.crashing(key), Params: p}
+	r := admission.Request{Subject: key, Kind: kind, Title: title, By: asked.Who.UserID, Generation: generation, Turn: asked.Turn, Hurry: asked.Hurry, Failing: a.crashing(key), Params: p}
 	if kind == operations.KindUninstall {
 		r.Dismiss = "cluster " + key.Name() + " is deleted"
 		r.Final = fmt.Sprintf("removes the whole cluster, which does not work without a part of its hosts: wait for it, or forget the cluster with what is left on them: drover clusters rm %s --force --yes", key.Name())
 	}
-	o, writes, _, err := turns.Begin(a.State, r, a.Now)
+	o, writes, _, err := admission.Begin(a.State, r, a.Now)
 	return o, writes, err
 }
 
@@ -72,32 +71,34 @@ func (a *Applier) crashing(key records.ClusterKey) bool {
 	})
 }
 
-// promote gives the oldest queued operation of a cluster its turn. It says whether something was written.
-func (c *Controller) promote(ctx context.Context, cluster store.Document[records.Cluster], all []operations.Operation) (bool, error) {
+// Turn is what becomes of the operations that wait on a cluster, with the writes that begin the one whose turn it is; there is nothing
+// where each has to wait on. On a cluster that is deleted they end, and so does one that cannot be carried out, so that the next one
+// has its turn.
+func Turn(s *state.State, cluster store.Document[records.Cluster], now time.Time) (next []operations.Operation, writes []store.Op, err error) {
+	all := s.OperationsOf(records.ClusterKey(cluster.Key))
 	if !cluster.Value.Deleting.IsZero() {
-		return c.dismiss(ctx, cluster, all)
+		for _, o := range all {
+			if o.State != operations.Queued {
+				continue
+			}
+			ended, err := o.To(operations.Aborted, "cluster "+cluster.Value.Name+" is deleted", now)
+			if err != nil {
+				return nil, nil, err
+			}
+			next = append(next, ended)
+		}
+		return next, nil, nil
 	}
-	first, found := operations.Active(cluster.Key, all)
-	if !found || first.State != operations.Queued || !operations.Ready(first, all) {
-		return false, nil
+	first, ok := operations.Next(cluster.Key, all)
+	if !ok {
+		return nil, nil, nil
 	}
-	next, writes, err := c.turn(cluster, first)
-	if err != nil {
-		return false, err
-	}
-	d, _ := c.State.Operations.Get(first.Key())
-	d.Value = next
-	if _, err := c.State.Store.Commit(ctx, append(writes, c.State.Operations.Updating(d))...); err != nil {
-		return false, fmt.Errorf("begin operation %s: %w", first.ID, err)
-	}
-	c.Logger.Info("operation has its turn", "operation", next.ID, "kind", next.Kind, "cluster", cluster.Key, "state", next.State)
-	return true, nil
+	begun, writes, err := turn(s, cluster, first, now)
+	return []operations.Operation{begun}, writes, err
 }
 
-// turn is what becomes of a queued operation whose turn it is, with the writes that begin it. One that cannot be carried
-// out ends here, so that the next one has its turn.
-func (c *Controller) turn(cluster store.Document[records.Cluster], first operations.Operation) (operations.Operation, []store.Op, error) {
-	now := c.Now().UTC()
+// turn begins an operation, or ends one that cannot be carried out.
+func turn(s *state.State, cluster store.Document[records.Cluster], first operations.Operation, now time.Time) (operations.Operation, []store.Op, error) {
 	aborted := func(why error) (operations.Operation, []store.Op, error) {
 		next, err := first.To(operations.Aborted, why.Error(), now)
 		return next, nil, err
@@ -106,7 +107,7 @@ func (c *Controller) turn(cluster store.Document[records.Cluster], first operati
 	if err != nil {
 		return next, nil, err
 	}
-	if want.IsWish(first) {
+	if desired.IsWish(first) {
 		return next, nil, nil // server/rke carries it out
 	}
 	p, err := readParams(first)
@@ -117,7 +118,7 @@ func (c *Controller) turn(cluster store.Document[records.Cluster], first operati
 	}
 	if p.Document != nil {
 		// It was asked for when the cluster was another one.
-		if stale := c.stale(cluster.Value, *p.Document); stale != nil {
+		if stale := stale(s, cluster.Value, *p.Document); stale != nil {
 			return aborted(stale)
 		}
 		if p.Guard != nil && cluster.Value.Spec.KubernetesVersion != p.Document.Spec.KubernetesVersion {
@@ -129,19 +130,19 @@ func (c *Controller) turn(cluster store.Document[records.Cluster], first operati
 		cluster.Value = withDocument(cluster.Value, *p.Document, p.Whole)
 		cluster.Value.Granted = references.Keep(cluster.Value.Granted, p.Granted, cluster.Value)
 		next.Generation = cluster.Value.Generation
-		return next, []store.Op{c.State.Clusters.Updating(cluster)}, nil
+		return next, []store.Op{s.Clusters.Updating(cluster)}, nil
 	}
-	d, ok := c.State.Machines.Get(string(p.Machine))
+	d, ok := s.Machines.Get(string(p.Machine))
 	switch {
 	case p.Ask != nil:
 		return next, nil, nil
 	case !ok:
 		return next, nil, nil // it has gone, and the operation ends with that
-	case !p.Leave.Force && lastMember(c.State, d.Value):
+	case !p.Leave.Force && lastMember(s, d.Value):
 		return aborted(&LastMemberError{Machine: d.Value.Name, Cluster: d.Value.ClusterName})
 	}
 	d.Value.Deleting, d.Value.Leave = now, p.Leave
-	return next, []store.Op{c.State.Machines.Updating(d)}, nil
+	return next, []store.Op{s.Machines.Updating(d)}, nil
 }
 
 // readParams are what a queued operation does: a document, or a machine that is removed.
@@ -156,45 +157,11 @@ func readParams(o operations.Operation) (params, error) {
 	return p, nil
 }
 
-// dismiss ends the operations that wait on a cluster that is being deleted. It says whether there were any.
-func (c *Controller) dismiss(ctx context.Context, cluster store.Document[records.Cluster], all []operations.Operation) (bool, error) {
-	dismissed, err := dismissed(all, cluster.Value.Name, c.Now().UTC())
-	if err != nil || len(dismissed) == 0 {
-		return false, err
-	}
-	var writes []store.Op
-	for _, o := range dismissed {
-		d, _ := c.State.Operations.Get(o.Key())
-		d.Value = o
-		writes = append(writes, c.State.Operations.Updating(d))
-	}
-	if _, err := c.State.Store.Commit(ctx, writes...); err != nil {
-		return false, fmt.Errorf("end what waits on cluster %s, which is deleted: %w", cluster.Key, err)
-	}
-	return true, nil
-}
-
-// dismissed are the queued ones of some operations as they end with their cluster.
-func dismissed(all []operations.Operation, cluster string, now time.Time) ([]operations.Operation, error) {
-	var ended []operations.Operation
-	for _, o := range all {
-		if o.State != operations.Queued {
-			continue
-		}
-		next, err := o.To(operations.Aborted, "cluster "+cluster+" is deleted", now)
-		if err != nil {
-			return nil, err
-		}
-		ended = append(ended, next)
-	}
-	return ended, nil
-}
-
 // stale is why a document that was queued cannot be taken any more; nil when it can.
-func (c *Controller) stale(cluster records.Cluster, doc clusterspec.Document) error {
+func stale(s *state.State, cluster records.Cluster, doc clusterspec.Document) error {
 	before, after := documentOf(cluster), doc
 	after.Metadata.Annotations = merged(cluster.Annotations, doc.Metadata.Annotations)
-	return clusterspec.CheckChange(before, after, clusterspec.Live{Versions: running(c.State, cluster), Started: cluster.Status.Initialized})
+	return clusterspec.CheckChange(before, after, clusterspec.Live{Versions: running(s, cluster), Started: cluster.Status.Initialized})
 }
 
 func documentOf(cluster records.Cluster) clusterspec.Document {
@@ -219,27 +186,4 @@ func changed(cluster records.Cluster) records.Cluster {
 	cluster.Generation++
 	cluster.Status.Renderer = 0
 	return cluster
-}
-
-// PreviewOperation is what an operation of package steps would do on the machines of its cluster if it began now, in its order. The
-// error says why it could not begin.
-func (c *Controller) PreviewOperation(o operations.Operation) ([]string, error) {
-	cluster, ok := c.State.Clusters.Get(o.Subject)
-	if !ok {
-		return nil, &store.NotFoundError{Collection: "clusters", Key: o.Subject}
-	}
-	snapshot, _ := c.gather(cluster)
-	snapshot.Operation = &o
-	next := decide.Decide(snapshot).Operation
-	if next == nil {
-		return nil, fmt.Errorf("nothing is known yet of what operation %s would do on cluster %s; ask again in a moment", o.Kind, o.Subject)
-	}
-	if len(next.Tasks) == 0 {
-		return nil, fmt.Errorf("%s: it would not begin: %s", o.Title, next.Reason)
-	}
-	var lines []string
-	for _, t := range next.Tasks {
-		lines = append(lines, t.Title)
-	}
-	return lines, nil
 }

@@ -7,29 +7,18 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 )
 
 // Remove asks for a cluster's removal; the controller carries it out. Without leave.Uninstall its hosts keep
 // what runs on them. A removal that waits for hosts can be asked for again with leave.Force.
 func (a *Applier) Remove(ctx context.Context, key records.ClusterKey, leave records.Leave) error {
-	return again(func() error { return a.remove(ctx, key, leave) })
-}
-
-// again does what another write got in the way of once more.
-func again(do func() error) error {
-	const tries = 5
-	for try := 1; ; try++ {
-		err := do()
-		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict || try == tries {
-			return err
-		}
-	}
+	return store.Retry(func() error { return a.remove(ctx, key, leave) })
 }
 
 func (a *Applier) remove(ctx context.Context, key records.ClusterKey, leave records.Leave) error {
@@ -55,7 +44,7 @@ func (a *Applier) remove(ctx context.Context, key records.ClusterKey, leave reco
 		if err := c.MayChange(); err != nil {
 			return fmt.Errorf("remove cluster %s: %w", key, err)
 		}
-		_, recorded, err := a.begin(key, operations.KindUninstall, fmt.Sprintf("remove cluster %s and leave its hosts clean", c.Name), Request{Who: auth.Identity{UserID: leave.By}, Turn: turns.Replace}, c.Generation, params{})
+		_, recorded, err := a.begin(key, operations.KindUninstall, fmt.Sprintf("remove cluster %s and leave its hosts clean", c.Name), Request{Who: auth.Identity{UserID: leave.By}, Turn: admission.Replace}, c.Generation, params{})
 		if busy := (*operations.BusyError)(nil); err != nil && !errors.As(err, &busy) {
 			return fmt.Errorf("remove cluster %s: %w", key, err)
 		}
@@ -80,11 +69,11 @@ func (e *LastMemberError) Error() string {
 // it; a removal that waits can be asked for again so. The last member of etcd is not removed without force:
 // *LastMemberError. While another operation on the cluster is under way it waits or is refused, as turn says. What was
 // asked of the cluster in the same moment, and is in the store first, is seen.
-func (a *Applier) RemoveMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn turns.Turn) error {
-	return again(func() error { return a.removeMachine(ctx, key, leave, turn) })
+func (a *Applier) RemoveMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn admission.Turn) error {
+	return store.Retry(func() error { return a.removeMachine(ctx, key, leave, turn) })
 }
 
-func (a *Applier) removeMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn turns.Turn) error {
+func (a *Applier) removeMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn admission.Turn) error {
 	d, ok := a.State.Machines.Get(string(key))
 	// Before all that is checked: see admission.
 	cluster, _ := a.State.Clusters.Get(string(d.Value.Cluster()))

@@ -5,11 +5,11 @@ package clusters
 import (
 	"fmt"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/clusterspec/args"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // defaultRegistry is a setting of the server and one of clusters.

@@ -1,4 +1,4 @@
-package clusters
+package clusters_test
 
 import (
 	"fmt"
@@ -7,10 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // join adds a machine of cluster harbour.
@@ -107,7 +108,7 @@ func TestAChangeIsHeldToWhatRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = b.applier.Apply(t.Context(), docs, Request{Who: auth.Identity{UserID: "user-x", Admin: true}, DryRun: true})
+		_, err = b.applier.Apply(t.Context(), docs, clusters.Request{Who: auth.Identity{UserID: "user-x", Admin: true}, DryRun: true})
 		return err
 	}
 	at := func(version string) string { return strings.Replace(harbour, "v1.34.4+k3s1", version, 1) }

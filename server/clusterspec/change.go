@@ -3,14 +3,15 @@
 package clusterspec
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/clusterspec/args"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // AllowSkippedMinor is an annotation of a cluster: "true" lets an upgrade leave out a minor line.
@@ -28,14 +29,14 @@ const NoAgents = "drover.dev/no-agents"
 
 // Live is what is seen of a cluster when its document changes.
 type Live struct {
-	// Versions are the Kubernetes versions that its API and nodes report. One that was asked for and never
+	// Versions are the Kubernetes versions that its API and nodes report. A version that was asked for and never
 	// ran can be taken back.
 	Versions []string
 	// Started says that a control plane has been up: what its data were made with stays.
 	Started bool
 }
 
-// fixed are settings that a cluster is made with, and what they are where nobody sets them ("" where
+// fixed are settings that a cluster is made with, and what they are where they are not set ("" where
 // that depends). The join tokens are drover's own and come here only by AllowUnknownArgs.
 var fixed = []struct {
 	key   string
@@ -134,10 +135,7 @@ func fixedChange(before, after *RKEConfig, key, byDefault string, refuse func(at
 		if old.of == now.of && old.value == now.value {
 			continue
 		}
-		at := now.at
-		if at == "" {
-			at = old.at
-		}
+		at := cmp.Or(now.at, old.at)
 		refuse(at, wayOut, shownValue(key, old.value), shownValue(key, now.value))
 		return
 	}
@@ -171,7 +169,7 @@ func plain(value any, byDefault string) string {
 	return byDefault
 }
 
-// shownValue is a value for people. Tokens are shown to nobody.
+// shownValue is a value for people. Tokens are never shown.
 func shownValue(key, value string) string {
 	switch {
 	case value == "":

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/plans/strictyaml"
-	"github.com/drover-project/drover/server/versions"
 	"github.com/drover-project/drover/server/window"
 )
 

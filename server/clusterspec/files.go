@@ -15,10 +15,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/forms"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/plans/strictyaml"
-	"github.com/drover-project/drover/server/objects"
-	"github.com/drover-project/drover/server/versions"
 )
 
 var permissionsPattern = regexp.MustCompile(`^0?[0-7]{3,4}$`)

@@ -18,7 +18,7 @@ func TestForms(t *testing.T) {
 		{"cluster-cidr: 10.43.0.0/17", "cluster-cidr: 10.43.0.0/17 of pods overlaps with 10.43.0.0/16 of services" + know, "="},
 		{"service-cidr: 10.42.64.0/18", "service-cidr: 10.42.0.0/16 of pods overlaps with 10.42.64.0/18 of services" + know, "="},
 		{"cluster-dns: dns.lan", `cluster-dns: "dns.lan" is not an IP address`, "="},
-		{"cluster-dns: 10.44.0.10", "cluster-dns: 10.44.0.10 is not in the range of services, 10.43.0.0/16; pods would ask nobody. Both have to be set together" + know, "="},
+		{"cluster-dns: 10.44.0.10", "cluster-dns: 10.44.0.10 is not in the range of services, 10.43.0.0/16; pods would ask an address without a service. Both have to be set together" + know, "="},
 		{"service-cidr: 10.62.0.0/16, cluster-dns: 10.43.0.10", "cluster-dns: 10.43.0.10 is not in the range of services, 10.62.0.0/16", "="},
 		{"cluster-domain: my_cluster", `cluster-domain: "my_cluster" is not the name of a domain such as cluster.local`, "="},
 		{"service-node-port-range: '31000:31999'", `service-node-port-range: "31000:31999" is not a range of ports such as 30000-32767`, "="},
@@ -61,7 +61,7 @@ func TestRangesOfAClusterThatRuns(t *testing.T) {
 	}
 	want := []string{
 		"spec.rkeConfig.machineGlobalConfig.service-cidr: 10.42.0.0/16 of pods overlaps with 10.42.0.0/20 of services",
-		"spec.rkeConfig.machineGlobalConfig.cluster-dns: 10.50.0.10 is not in the range of services, 10.42.0.0/20; pods would ask nobody. Both have to be set together",
+		"spec.rkeConfig.machineGlobalConfig.cluster-dns: 10.50.0.10 is not in the range of services, 10.42.0.0/20; pods would ask an address without a service. Both have to be set together",
 	}
 	if diff := cmp.Diff(want, Warnings(docs[0], data(t))); diff != "" {
 		t.Error(diff)

@@ -4,16 +4,17 @@
 package clusterspec
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/installers/versions"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/clusterspec/rke1doc"
-	"github.com/drover-project/drover/server/objects"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // MaxSize is the largest stream of documents that is read, in bytes.
@@ -140,9 +141,7 @@ func readCluster(text *strictyaml.Document, known *versions.Data) (Document, str
 		own, notes, wrong := rke1doc.Read(text)
 		doc.Spec.RancherKubernetesEngineConfig, doc.Notes, bad = &own, notes, append(bad, wrong...)
 	}
-	if doc.Metadata.Namespace == "" {
-		doc.Metadata.Namespace = DefaultNamespace
-	}
+	doc.Metadata.Namespace = cmp.Or(doc.Metadata.Namespace, DefaultNamespace)
 	refused, notes := check(doc, text, known)
 	doc.Notes = append(doc.Notes, notes...)
 	if bad = append(bad, without(refused, bad)...); len(bad) == 0 {
@@ -158,7 +157,7 @@ func readCluster(text *strictyaml.Document, known *versions.Data) (Document, str
 }
 
 // without leaves out complaints about fields that could not even be read: that a field is missing
-// says nothing new to somebody who just learned that it is misspelt.
+// says nothing new to a user who just learned that it is misspelt.
 func without(errs, read strictyaml.Errors) strictyaml.Errors {
 	return slices.DeleteFunc(errs, func(e strictyaml.Error) bool {
 		return slices.ContainsFunc(read, func(r strictyaml.Error) bool { return strings.EqualFold(r.Path, e.Path) })
@@ -196,7 +195,7 @@ func OfRancher(path string) bool {
 	return reasonOf(path) != ""
 }
 
-// Equal says whether two specs ask for the same, whatever empty values are written in them.
+// Equal says whether two specs ask for the same, with any empty values written in them.
 func Equal(a, b Spec) bool {
 	a.Blanks, b.Blanks = nil, nil
 	return Same(a, b)

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/clusterspec/args"
-	"github.com/drover-project/drover/server/versions"
 )
 
 const good = `apiVersion: provisioning.cattle.io/v1

@@ -5,7 +5,7 @@ package clusterspec
 import (
 	"strings"
 
-	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/plans/objects"
 )
 
 // CloudConfig is the setting whose value may name a Secret, and SecretScheme how such a value begins.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/clusterspec/args"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // AllowUnknownArgs is args.AllowUnknown.

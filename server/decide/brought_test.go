@@ -22,7 +22,7 @@ func (w *world) bring(token string) {
 // restartsAll restarts all servers, each of which has to come up.
 func (w *world) restartsAll() {
 	w.Helper()
-	w.errands = map[string]int{}
+	w.jobs = map[string]int{}
 	w.ask(operations.KindRotateCertificates, steps.Request{})
 	w.settle()
 	w.ended(operations.Succeeded)
@@ -34,7 +34,7 @@ func (w *world) restartsAll() {
 // restoresBrought restores a snapshot that was taken with a token and an agent token of another server.
 func (w *world) restoresBrought(token, target string, r steps.Request) {
 	w.Helper()
-	w.errands = map[string]int{}
+	w.jobs = map[string]int{}
 	w.outage, w.taken, w.then = true, installers.HashServerToken(token), "old-agent-token"
 	r.Target = target
 	w.ask(operations.KindRestore, r)
@@ -44,7 +44,7 @@ func (w *world) restoresBrought(token, target string, r steps.Request) {
 	w.settle()
 	w.active()
 	if w.s.Secrets.ServerToken != token || w.s.Secrets.AgentToken != "agent-token" || w.agents != "agent-token" || w.count("seal") != 1 {
-		w.fail("the secrets are %+v, etcd has the agent token %s, %d errands wrote it", w.s.Secrets, w.agents, w.count("seal"))
+		w.fail("the secrets are %+v, etcd has the agent token %s, %d jobs wrote it", w.s.Secrets, w.agents, w.count("seal"))
 	}
 }
 
@@ -78,12 +78,12 @@ func TestARebuiltServerRestores(t *testing.T) {
 				w.restartsAll()
 				w.restoresBrought("old-token", "m0", c.ask)
 				w.restartsAll()
-				w.errands, w.outage, w.taken, w.then = map[string]int{}, true, installers.HashServerToken("server-token"), "agent-token"
+				w.jobs, w.outage, w.taken, w.then = map[string]int{}, true, installers.HashServerToken("server-token"), "agent-token"
 				w.ask(operations.KindRestore, steps.Request{Snapshot: "/root/its-own", Target: "m0"})
 				w.settle()
 				w.ended(operations.Succeeded)
 				if w.s.Secrets.ServerToken != "server-token" || w.count("seal") != 0 {
-					w.fail("the secrets are %+v, %d errands wrote the agent token", w.s.Secrets, w.count("seal"))
+					w.fail("the secrets are %+v, %d jobs wrote the agent token", w.s.Secrets, w.count("seal"))
 				}
 			}
 		})

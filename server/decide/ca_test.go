@@ -6,25 +6,25 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 )
 
-// names says that the errand of a machine has an argument.
+// names says that the job of a machine has an argument.
 func (w *world) names(m *pass.Machine, arg string) bool {
 	p, _ := pass.Delivered(m.Data())
-	return slices.ContainsFunc(errand.Only(p.Instructions)[0].Args, func(a string) bool { return a == arg })
+	return slices.ContainsFunc(hostjob.Only(p.Instructions)[0].Args, func(a string) bool { return a == arg })
 }
 
-// reissues is an errand of a rotation of the CAs on the first host, and what it prints.
+// reissues is a job of a rotation of the CAs on the first host, and what it prints.
 func (w *world) reissues(m *pass.Machine, verb string) string {
 	switch verb {
 	case "newcas":
 		if w.made == "" {
-			w.made = fmt.Sprintf("%064x", len(w.issued)+len(w.errands)+1)
+			w.made = fmt.Sprintf("%064x", len(w.issued)+len(w.jobs)+1)
 		}
 		return "made\n" + `{"ca":"` + w.made + `"}`
 	case "takecas":
@@ -131,7 +131,7 @@ func TestNewCAsAreRefused(t *testing.T) {
 			c.prepare(w)
 			w.ask(operations.KindRotateCA, c.ask)
 			w.settle()
-			if o := w.s.Operation; o.State != operations.Failed || !strings.HasPrefix(o.Reason, c.want) || len(w.errands) > 0 {
+			if o := w.s.Operation; o.State != operations.Failed || !strings.HasPrefix(o.Reason, c.want) || len(w.jobs) > 0 {
 				w.fail("the operation is %s: %s", o.State, o.Reason)
 			}
 		})
@@ -154,7 +154,7 @@ func TestARotationOfCAsThatFailsGoesOn(t *testing.T) {
 				}
 				made := w.made
 				if anew {
-					w.errands = map[string]int{}
+					w.jobs = map[string]int{}
 					w.ask(operations.KindRotateCA, steps.Request{NoSnapshot: true})
 					w.s.Operation.ID = "op-zyxwvuts"
 				} else {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drover-project/drover/server/decide/verdict"
+	"github.com/drover-project/drover/server/decide/catalogue"
 )
 
 // sources are the files of a directory, without tests, by their names.
@@ -41,11 +41,11 @@ func sources(t *testing.T, dirs ...string) (map[string]*ast.File, *token.FileSet
 var stageDirs = []string{".", "pass", "elect", "desired", "judge", "leave", "rollout", "explain"}
 
 // constants are the codes by the names of their constants.
-func constants(t *testing.T) map[string]verdict.Code {
+func constants(t *testing.T) map[string]catalogue.Code {
 	t.Helper()
-	files, _ := sources(t, "verdict")
-	codes := map[string]verdict.Code{}
-	ast.Inspect(files["verdict/codes.go"], func(n ast.Node) bool {
+	files, _ := sources(t, "catalogue")
+	codes := map[string]catalogue.Code{}
+	ast.Inspect(files["catalogue/codes.go"], func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok {
 			return true
@@ -58,7 +58,7 @@ func constants(t *testing.T) map[string]verdict.Code {
 		if err != nil {
 			t.Fatal(err)
 		}
-		codes[spec.Names[0].Name] = verdict.Code(text)
+		codes[spec.Names[0].Name] = catalogue.Code(text)
 		return true
 	})
 	return codes
@@ -75,15 +75,15 @@ func TestCatalogueIsComplete(t *testing.T) {
 	for _, f := range files {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if s, ok := n.(*ast.SelectorExpr); ok {
-				if p, ok := s.X.(*ast.Ident); ok && p.Name == "verdict" {
+				if p, ok := s.X.(*ast.Ident); ok && p.Name == "catalogue" {
 					used[s.Sel.Name] = true
 				}
 			}
 			return true
 		})
 	}
-	rows := map[verdict.Code]int{}
-	for _, row := range verdict.All() {
+	rows := map[catalogue.Code]int{}
+	for _, row := range catalogue.All() {
 		rows[row.Code]++
 		if row.Title == "" || row.Explanation == "" || row.Fix == "" {
 			t.Errorf("%s has no title, explanation or fix", row.Code)
@@ -95,7 +95,7 @@ func TestCatalogueIsComplete(t *testing.T) {
 		}
 		delete(rows, code)
 		if !used[name] {
-			t.Errorf("the planner never gives verdict.%s", name)
+			t.Errorf("the planner never gives catalogue.%s", name)
 		}
 	}
 	for code := range rows {

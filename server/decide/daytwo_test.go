@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/installers"
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/observed"
@@ -17,22 +17,22 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// errandOf is the verb of the errand in a plan; empty without one.
-func errandOf(p plans.Plan) string {
-	parts := strings.Split(errand.Of(p.Instructions), "-")
+// jobOf is the verb of the job in a plan; empty without one.
+func jobOf(p plans.Plan) string {
+	parts := strings.Split(hostjob.Of(p.Instructions), "-")
 	if len(parts) < 4 {
 		return ""
 	}
 	return parts[2]
 }
 
-func restartingErrand(p plans.Plan) bool {
-	return slices.Contains([]string{"rotate", "renew", "restart", "reconnect", "reload"}, errandOf(p))
+func restartingJob(p plans.Plan) bool {
+	return slices.Contains([]string{"rotate", "renew", "restart", "reconnect", "reload"}, jobOf(p))
 }
 
-// does is what an errand changes on a host; false when it does nothing, as it was done before.
+// does is what a job changes on a host; false when it does nothing, as it was done before.
 func (w *world) does(m *pass.Machine, h *simulated, verb, id string) bool {
-	w.errands[m.Name+" "+id]++
+	w.jobs[m.Name+" "+id]++
 	output := "done"
 	switch verb {
 	case "rotate", "renew", "restart", "reconnect", "reload":
@@ -73,12 +73,12 @@ func (w *world) does(m *pass.Machine, h *simulated, verb, id string) bool {
 	return true
 }
 
-// fails is an errand that could not be done.
+// fails is a job that could not be done.
 func (w *world) fails(m *pass.Machine) {
 	p, _ := pass.Delivered(m.Data())
 	w.write(m, func(d map[string][]byte) {
 		o, _ := plans.ReadOutcome(d)
-		o.State, o.FailedOutput = plans.StateFailed, map[string][]byte{errand.Of(p.Instructions): []byte("no space left on device")}
+		o.State, o.FailedOutput = plans.StateFailed, map[string][]byte{hostjob.Of(p.Instructions): []byte("no space left on device")}
 		if err := o.Write(d); err != nil {
 			w.Fatal(err)
 		}
@@ -96,22 +96,22 @@ func (w *world) ask(kind operations.Kind, r steps.Request) {
 	w.s.Operation.Params = text
 }
 
-// ended fails unless the operation has ended so, and each errand was done once.
+// ended fails unless the operation has ended so, and each job was done once.
 func (w *world) ended(want operations.State) {
 	w.Helper()
 	if o := w.s.Operation; o.State != want || o.Wait != nil {
 		w.fail("the operation is %s (%s), want %s: %+v, waits for %+v", o.State, o.Reason, want, o.Tasks, o.Wait)
 	}
-	for what, times := range w.errands {
+	for what, times := range w.jobs {
 		if times != 1 {
 			w.fail("%s was done %d times", what, times)
 		}
 	}
 }
 
-// count is how many errands of a verb were done.
+// count is how many jobs of a verb were done.
 func (w *world) count(verb string) (n int) {
-	for what := range w.errands {
+	for what := range w.jobs {
 		if strings.Contains(what, "-"+verb+"-") {
 			n++
 		}
@@ -139,7 +139,7 @@ func TestSnapshots(t *testing.T) {
 					w.happens(1)
 					busy := 0
 					for _, m := range w.s.Machines {
-						if p, _ := pass.Delivered(m.Data()); errandOf(p) != "" && plans.State(m.Data()[plans.KeyPlanState]) != plans.StateSucceeded {
+						if p, _ := pass.Delivered(m.Data()); jobOf(p) != "" && plans.State(m.Data()[plans.KeyPlanState]) != plans.StateSucceeded {
 							busy++
 						}
 					}
@@ -374,7 +374,7 @@ func TestARestoreIsRefused(t *testing.T) {
 			c.prepare(w)
 			w.ask(operations.KindRestore, c.ask)
 			w.settle()
-			if o := w.s.Operation; o.State != operations.Failed || o.Reason != c.want || len(w.errands) > 0 || w.s.Cluster.Status.Restoring != "" {
+			if o := w.s.Operation; o.State != operations.Failed || o.Reason != c.want || len(w.jobs) > 0 || w.s.Cluster.Status.Restoring != "" {
 				w.fail("the operation is %s: %s", o.State, o.Reason)
 			}
 		})

@@ -13,16 +13,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/desired"
 	"github.com/drover-project/drover/server/decide/judge"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/decide/render"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/versions"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -545,7 +545,7 @@ func TestTheMachineWithThePlanKeepsTheCluster(t *testing.T) {
 	if of(d, "custom-000000000000").Deliver || of(d, machineName).Deliver {
 		t.Errorf("a second machine got a plan: %s", d)
 	}
-	if v := of(d, "custom-000000000000").Status; v.State != records.WaitingForPlan || v.Code != string(verdict.WaitBootstrap) {
+	if v := of(d, "custom-000000000000").Status; v.State != records.WaitingForPlan || v.Code != string(catalogue.WaitBootstrap) {
 		t.Errorf("the second machine shows %+v", v.Condition)
 	}
 }

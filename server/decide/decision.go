@@ -1,5 +1,5 @@
-// The decision: all that is written for one cluster, as a value. Whoever performs it adds
-// nothing but revisions; whoever previews it prints the same value.
+// The decision: all that is written for one cluster, as a value. The code that performs it adds
+// nothing but revisions; a preview prints the same value.
 
 package decide
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -57,14 +57,14 @@ func dockerCondition(m pass.Machine, now, leading time.Time) (records.Condition,
 		if m.Tunnel.Reason != "" {
 			cause += ": " + m.Tunnel.Reason
 		}
-		return records.Condition{State: records.Disconnected, Code: string(verdict.DockerDisconnected), Cause: cause, WaitingFor: tunnel, NextStep: next}, 0
+		return records.Condition{State: records.Disconnected, Code: string(catalogue.DockerDisconnected), Cause: cause, WaitingFor: tunnel, NextStep: next}, 0
 	case m.Status.State == records.Disconnected:
 		same := m.Status.Condition
-		same.Code = string(verdict.DockerDisconnected) // servers of before the catalogue wrote none
+		same.Code = string(catalogue.DockerDisconnected) // servers of before the catalogue wrote none
 		return same, 0
 	}
 	return records.Condition{
-		State: records.Registering, Code: string(verdict.DockerRegistering), Cause: name + " has registered; " + tunnel + " is not open yet", WaitingFor: tunnel, NextStep: next,
+		State: records.Registering, Code: string(catalogue.DockerRegistering), Cause: name + " has registered; " + tunnel + " is not open yet", WaitingFor: tunnel, NextStep: next,
 	}, 0
 }
 

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/explain"
 	"github.com/drover-project/drover/server/decide/judge"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/decide/rollout"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 )
@@ -93,11 +93,11 @@ func judgeGiven(p *pass.Pass, m *pass.Member) {
 		m.Condition = m.Status.Condition
 	default:
 		m.Finding = pass.Finding{Again: again, Condition: records.Condition{
-			State: records.WaitingForPlan, Code: string(verdict.NoPlan), Cause: "nobody has given " + pass.DescribeHost(m.Machine) + " a plan", WaitingFor: "a plan",
+			State: records.WaitingForPlan, Code: string(catalogue.NoPlan), Cause: pass.DescribeHost(m.Machine) + " was given no plan", WaitingFor: "a plan",
 			NextStep: "drover machines plan " + m.Name + " -f plan.yaml",
 		}}
 		if absent {
-			m.Code, m.Cause, m.NextStep = string(verdict.AgentAbsent), m.Cause+", and "+pass.Presence(m.Agent), p.LookAtHost(m.Machine)
+			m.Code, m.Cause, m.NextStep = string(catalogue.AgentAbsent), m.Cause+", and "+pass.Presence(m.Agent), p.LookAtHost(m.Machine)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func give(p *pass.Pass) {
 		switch {
 		case p.Stopping():
 		case begun >= given.Limit:
-			rollout.Wait(p, m, verdict.WaitGiven, "its turn in operation "+p.Operation.ID, "drover operations show "+p.Operation.ID, "a plan for %s waits: operation %s gives it to %d at a time", pass.DescribeHost(m.Machine), p.Operation.ID, given.Limit)
+			rollout.Wait(p, m, catalogue.WaitGiven, "its turn in operation "+p.Operation.ID, "drover operations show "+p.Operation.ID, "a plan for %s waits: operation %s gives it to %d at a time", pass.DescribeHost(m.Machine), p.Operation.ID, given.Limit)
 		case p.Fleet.Under(m):
 			begun++
 			m.Retry = pass.NextRetry(m.Machine)

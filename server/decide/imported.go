@@ -5,12 +5,12 @@ package decide
 import (
 	"time"
 
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/records"
 )
 
-// decideImported decides what an imported cluster is, and whether it goes out of the store. One that leaves waits until what
+// decideImported decides what an imported cluster is, and whether it goes out of the store. A cluster that leaves waits until what
 // the server has put there is removed, for as long as its agent is connected: without it nothing can be done there.
 func decideImported(s pass.Snapshot) Decision {
 	agent := s.Import.Agent
@@ -56,7 +56,7 @@ func decideImported(s pass.Snapshot) Decision {
 	}
 	if agent != nil && agent.Refused != "" {
 		v.Warning = records.Warning{
-			Code: string(verdict.ImportedTwice), Cause: agent.Refused,
+			Code: string(catalogue.ImportedTwice), Cause: agent.Refused,
 			NextStep: "remove the agent there, and import that cluster under a name of its own; or, where it is this one with a new authority, drover clusters import " + s.Cluster.Name + " --replace",
 		}
 		if !agent.Ready() {

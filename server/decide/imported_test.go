@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 )
@@ -78,10 +78,10 @@ func TestASecondClusterWithOneManifestIsShown(t *testing.T) {
 	s := pass.Snapshot{Now: time.Now(), API: observed.API{Reachable: true}, Import: pass.Import{Agent: &records.ClusterAgent{Address: "a:1", Token: "t", Refused: "an agent of another Kubernetes came"}}}
 	s.Cluster = records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "office"}}
 	w := Decide(s).Cluster.Status.Warning
-	if w.Code != string(verdict.ImportedTwice) || w.Cause != "an agent of another Kubernetes came" || !strings.Contains(w.NextStep, "drover clusters import office --replace") {
+	if w.Code != string(catalogue.ImportedTwice) || w.Cause != "an agent of another Kubernetes came" || !strings.Contains(w.NextStep, "drover clusters import office --replace") {
 		t.Errorf("warning: %+v", w)
 	}
-	if _, ok := verdict.Find(verdict.ImportedTwice); !ok {
+	if _, ok := catalogue.Find(catalogue.ImportedTwice); !ok {
 		t.Error("the catalogue does not have it")
 	}
 }

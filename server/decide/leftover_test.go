@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // TestAFileThatLeavesTheSpecLeavesTheHost once, with the change that takes it out; one that was not written by a plan is

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/objects"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -94,7 +94,7 @@ func TestAPlanThatIsTooLarge(t *testing.T) {
 			if c.fits {
 				return
 			}
-			if m.Status.State != records.Failed || m.Status.Code != string(verdict.BadSpec) || !strings.Contains(m.Status.Cause, "and a plan has at most 1048576; the largest files are /etc/large (") {
+			if m.Status.State != records.Failed || m.Status.Code != string(catalogue.BadSpec) || !strings.Contains(m.Status.Cause, "and a plan has at most 1048576; the largest files are /etc/large (") {
 				t.Errorf("%s %s: %s", m.Status.State, m.Status.Code, m.Status.Cause)
 			}
 		})

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
@@ -61,7 +61,7 @@ func TestRestoreFromS3OntoNewHosts(t *testing.T) {
 							links = append(links, link)
 						}
 					}
-					if errandOf(p) == "restore" && strings.Contains(all, "DROVER_ERRAND") && !slices.Contains(in.Args, "/var/lib/rancher/k3s/drover/fetched/op-abcdefgh/on-demand-m0-1") {
+					if jobOf(p) == "restore" && strings.Contains(all, "DROVER_ERRAND") && !slices.Contains(in.Args, "/var/lib/rancher/k3s/drover/fetched/op-abcdefgh/on-demand-m0-1") {
 						w.fail("it restores %q", in.Args)
 					}
 				}

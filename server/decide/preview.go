@@ -4,6 +4,7 @@
 package decide
 
 import (
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/decide/pass"
@@ -59,41 +60,10 @@ func stepsLeft(p *pass.Pass) []Step {
 }
 
 // Preview is what a decision changes of a cluster.
-type Preview struct {
-	// State and Message are the cluster's next ones.
-	State   string `json:"state"`
-	Message string `json:"message,omitempty"`
-	// Machines are those that something is to be done on, in the order in which that will happen.
-	Machines []MachinePreview `json:"machines"`
-	// Alone is how many machines are left alone.
-	Alone int `json:"alone"`
-	// Restarts and Drains count the machines that are restarted and drained.
-	Restarts int `json:"restarts"`
-	Drains   int `json:"drains"`
-}
+type Preview = apitypes.Preview
 
 // MachinePreview is what a decision changes on one host.
-type MachinePreview struct {
-	// ID is "<namespace>/<name>", NodeName the host's name in the cluster.
-	ID       string `json:"id"`
-	NodeName string `json:"nodeName,omitempty"`
-	Tier     string `json:"tier,omitempty"`
-	Remove   bool   `json:"remove,omitempty"`
-	// Plan is the beginning of the new plan's checksum; empty when the machine joins later, by what others then have.
-	Plan string `json:"plan,omitempty"`
-	// Changes are as plandiff.Changes names them.
-	Changes []string `json:"changes"`
-	// Files are what changes in files, without secrets.
-	Files []plandiff.File `json:"files,omitempty"`
-	// Restart is the unit that starts or restarts; empty when none does.
-	Restart string `json:"restart,omitempty"`
-	// Drain says that pods leave the node first.
-	Drain bool `json:"drain,omitempty"`
-	// Again says that the machine has the plan, failed with it, and is to try it again.
-	Again bool `json:"again,omitempty"`
-	// Now says that it begins at once; others wait for their turn.
-	Now bool `json:"now,omitempty"`
-}
+type MachinePreview = apitypes.MachinePreview
 
 // Preview shows a decision that was made on a snapshot.
 func (d Decision) Preview(s pass.Snapshot) Preview {

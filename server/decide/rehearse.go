@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/decide/explain"
 	"github.com/drover-project/drover/server/decide/pass"
@@ -109,12 +109,12 @@ func performing(p *pass.Pass, o operations.Operation, m *pass.Member, work, tidy
 }
 
 // rehearsalOutput is what the host printed of the rehearsal.
-func rehearsalOutput(p *pass.Pass, m *pass.Member) (errand.Rehearsed, error) {
+func rehearsalOutput(p *pass.Pass, m *pass.Member) (hostjob.Rehearsed, error) {
 	outcome, err := plans.ReadOutcome(m.Data())
 	if err != nil {
-		return errand.Rehearsed{}, err
+		return hostjob.Rehearsed{}, err
 	}
-	return errand.ReadRehearsed(outcome.AppliedOutput[errand.RehearseName])
+	return hostjob.ReadRehearsed(outcome.AppliedOutput[hostjob.RehearseName])
 }
 
 // cleaning is the record while the machine has the plan that cleans up, with which it ends. That goes on to be delivered to a

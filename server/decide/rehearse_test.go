@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/observed"
@@ -46,9 +46,9 @@ func (y *yard) rehearsed(state plans.State, output string) {
 	m := y.machine("m0")
 	o := plans.Outcome{State: state, Revision: 1}
 	if sum := plans.Checksum(m.Plan()); state == plans.StateFailed {
-		o.FailedChecksum, o.FailureCount, o.FailedOutput = sum, 1, map[string][]byte{errand.RehearseName: []byte(output)}
+		o.FailedChecksum, o.FailureCount, o.FailedOutput = sum, 1, map[string][]byte{hostjob.RehearseName: []byte(output)}
 	} else {
-		o.AppliedChecksum, o.AppliedOutput = sum, map[string][]byte{errand.RehearseName: []byte(output)}
+		o.AppliedChecksum, o.AppliedOutput = sum, map[string][]byte{hostjob.RehearseName: []byte(output)}
 	}
 	y.write(m, o)
 }

@@ -1,5 +1,5 @@
 // RKE1 clusters: where each of their hosts stands, by its tunnel, by the operation that the engine runs, and by what the
-// cluster's own API shows. What is done on hosts is decided in server/rke/want, and done in server/rke.
+// cluster's own API shows. What is done on hosts is decided in server/rke/desired, and done in server/rke.
 
 package decide
 
@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/explain"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/rke/desired"
 )
 
 // rke1Pass is a pass over an RKE1 cluster, with what holds for all of its hosts.
@@ -23,7 +23,7 @@ type rke1Pass struct {
 	*pass.Pass
 	// wrong is why its document cannot be carried out.
 	wrong error
-	needs []want.Need
+	needs []desired.Need
 	// halted says that what is wanted was stopped, done that it was brought about.
 	halted, done bool
 }
@@ -59,7 +59,7 @@ func warningOf(cluster string, r *records.RKEState, now time.Time) (w records.Wa
 		again = end.Add(-explain.WarnBefore).Sub(now)
 	}
 	if last.Failure != "" {
-		w = records.Warning{Code: string(verdict.SnapshotFailed), Cause: "the last scheduled snapshot of cluster " + cluster + " failed: " + last.Failure, NextStep: "drover snapshots ls " + cluster}
+		w = records.Warning{Code: string(catalogue.SnapshotFailed), Cause: "the last scheduled snapshot of cluster " + cluster + " failed: " + last.Failure, NextStep: "drover snapshots ls " + cluster}
 	}
 	return w, again
 }
@@ -89,15 +89,15 @@ func (r *rke1Pass) look() {
 		machines = append(machines, *m.Machine.Machine)
 		tunnels[m.Name] = m.Tunnel.Connected
 	}
-	r.needs = want.Needs(r.Cluster.Name, machines, func(m records.Machine) bool { return tunnels[m.Name] })
-	before, err := want.State(r.RKE1.Record)
-	in := want.Input{Cluster: r.Cluster, Machines: machines, Before: before, Versions: r.RKE1.Versions}
+	r.needs = desired.Needs(r.Cluster.Name, machines, func(m records.Machine) bool { return tunnels[m.Name] })
+	before, err := desired.State(r.RKE1.Record)
+	in := desired.Input{Cluster: r.Cluster, Machines: machines, Before: before, Versions: r.RKE1.Versions}
 	var stamp string
 	if err == nil {
-		stamp, err = want.Stamp(in)
+		stamp, err = desired.Stamp(in)
 	}
-	if err == nil && len(want.Missing(machines)) == 0 {
-		_, _, err = want.Config(in)
+	if err == nil && len(desired.Missing(machines)) == 0 {
+		_, _, err = desired.Config(in)
 	}
 	r.wrong = err
 	warning, again := warningOf(r.Cluster.Name, r.RKE1.Record, r.Now)
@@ -114,14 +114,14 @@ func (r *rke1Pass) look() {
 // left says that a host that is removed has gone: the cluster's state does not have it any more.
 func (r *rke1Pass) left(m *pass.Member) bool {
 	record := r.RKE1.Record
-	return record == nil || m.Leave.Force || !slices.Contains(record.Hosts, want.Address(*m.Machine.Machine))
+	return record == nil || m.Leave.Force || !slices.Contains(record.Hosts, desired.Address(*m.Machine.Machine))
 }
 
 // leaving is where a host stands that is removed.
 func (r *rke1Pass) leaving(m *pass.Member) records.Condition {
-	c := records.Condition{State: records.Removing, Code: string(verdict.LeavingNode), Cause: m.NodeName + " is taken out of the cluster and cleaned", WaitingFor: "the operation that does it"}
+	c := records.Condition{State: records.Removing, Code: string(catalogue.LeavingNode), Cause: m.NodeName + " is taken out of the cluster and cleaned", WaitingFor: "the operation that does it"}
 	if cause, next, failing := r.failing(); failing {
-		c.Code, c.Cause, c.NextStep = string(verdict.UninstallError), cause, next
+		c.Code, c.Cause, c.NextStep = string(catalogue.UninstallError), cause, next
 	}
 	return c
 }
@@ -157,28 +157,28 @@ func (r *rke1Pass) judge(m *pass.Member) {
 		return
 	}
 	cause, next, failing := r.failing()
-	is := func(state records.MachineState, code verdict.Code, cause, waitingFor, next string) {
+	is := func(state records.MachineState, code catalogue.Code, cause, waitingFor, next string) {
 		m.Condition = records.Condition{State: state, Code: string(code), Cause: cause, WaitingFor: waitingFor, NextStep: next}
 	}
 	switch {
 	case m.Node != nil && m.Node.Ready:
 		is(records.Active, "", "", "", "")
 	case r.Cluster.Exported != nil:
-		is(records.WaitingForPlan, verdict.Exported, r.Cluster.Exported.Since(r.Cluster.Name), "the cluster to be resumed", "drover clusters resume "+r.Cluster.Name)
+		is(records.WaitingForPlan, catalogue.Exported, records.ExportedSince(*r.Cluster.Exported, r.Cluster.Name), "the cluster to be resumed", "drover clusters resume "+r.Cluster.Name)
 	case r.wrong != nil:
-		is(records.WaitingForPlan, verdict.BadSpec, r.wrong.Error(), "a document that can be carried out", "")
+		is(records.WaitingForPlan, catalogue.BadSpec, r.wrong.Error(), "a document that can be carried out", "")
 	case failing:
-		is(records.Failed, verdict.RKE1Failed, cause, "", next)
+		is(records.Failed, catalogue.RKE1Failed, cause, "", next)
 	case r.Operation != nil:
-		is(records.ApplyingPlan, verdict.RKE1Running, r.under(), "operation "+r.Operation.ID, "")
+		is(records.ApplyingPlan, catalogue.RKE1Running, r.under(), "operation "+r.Operation.ID, "")
 	case !r.done && len(r.needs) > 0:
-		is(records.WaitingForPlan, verdict.MissingRoles, "cluster "+r.Cluster.Name+" waits: "+want.Sentence(r.needs), "hosts with the roles that are missing", r.needs[0].NextStep)
+		is(records.WaitingForPlan, catalogue.MissingRoles, "cluster "+r.Cluster.Name+" waits: "+desired.Sentence(r.needs), "hosts with the roles that are missing", r.needs[0].NextStep)
 	case r.halted:
-		is(records.WaitingForPlan, verdict.Halted, "the operation that was to bring "+m.NodeName+" about was stopped", "a change of the cluster", "apply the cluster as it shall be")
+		is(records.WaitingForPlan, catalogue.Halted, "the operation that was to bring "+m.NodeName+" about was stopped", "a change of the cluster", "apply the cluster as it shall be")
 	case r.Cluster.Paused != nil && !r.done:
-		is(records.WaitingForPlan, verdict.Paused, "cluster "+r.Cluster.Name+" is paused", "the end of the pause", "drover clusters resume "+r.Cluster.Name)
+		is(records.WaitingForPlan, catalogue.Paused, "cluster "+r.Cluster.Name+" is paused", "the end of the pause", "drover clusters resume "+r.Cluster.Name)
 	case !r.done:
-		is(records.WaitingForPlan, verdict.Delivering, "the server is about to begin with "+m.NodeName, "an operation", "")
+		is(records.WaitingForPlan, catalogue.Delivering, "the server is about to begin with "+m.NodeName, "an operation", "")
 	default:
 		r.deployed(m)
 	}
@@ -196,18 +196,18 @@ func (r *rke1Pass) deployed(m *pass.Member) {
 		if m.Unseen = m.Status.Unseen; m.Unseen.IsZero() {
 			m.Unseen = r.Now
 		}
-		m.Node, m.Code, m.Cause = m.Status.Node, string(verdict.OutOfSight), "the Kubernetes API of cluster "+r.Cluster.Name+" cannot be asked: "+r.API.Cause
+		m.Node, m.Code, m.Cause = m.Status.Node, string(catalogue.OutOfSight), "the Kubernetes API of cluster "+r.Cluster.Name+" cannot be asked: "+r.API.Cause
 		if left := m.Unseen.Add(pass.UnseenLimit).Sub(r.Now); left > 0 {
 			m.State, m.Again = records.Active, left
 		}
 	case !r.API.Reachable:
-		m.Node, m.Code = m.Status.Node, string(verdict.NoAPI)
+		m.Node, m.Code = m.Status.Node, string(catalogue.NoAPI)
 		m.Cause, m.WaitingFor = "the Kubernetes API of cluster "+r.Cluster.Name+" cannot be asked: "+r.API.Cause, "a connection to the Kubernetes API"
 	case m.Node == nil:
-		m.Code, m.WaitingFor = string(verdict.NoNode), "the node of "+m.NodeName+" to register"
+		m.Code, m.WaitingFor = string(catalogue.NoNode), "the node of "+m.NodeName+" to register"
 		m.Cause, m.NextStep = "the cluster has no node "+strings.ToLower(m.NodeName), "drover machines logs "+m.Name+" --container kubelet"
 	default:
-		m.Code, m.WaitingFor = string(verdict.NodeNotReady), "condition Ready of node "+m.Node.Name
+		m.Code, m.WaitingFor = string(catalogue.NodeNotReady), "condition Ready of node "+m.Node.Name
 		m.Cause, m.NextStep = fmt.Sprintf("node %s is not Ready: %s", m.Node.Name, m.Node.NotReady), "drover machines logs "+m.Name+" --container kubelet"
 	}
 }
@@ -240,7 +240,7 @@ func (r *rke1Pass) verdict() {
 		c.State, c.Message = r.exported()
 	case r.wrong != nil:
 		c.Message, c.Failed = r.wrong.Error(), true
-	case c.Warning.Code == string(verdict.CertificatesEnded) && (r.Operation == nil || failing):
+	case c.Warning.Code == string(catalogue.CertificatesEnded) && (r.Operation == nil || failing):
 		c.Message, c.Failed = c.Warning.Cause+": "+c.Warning.NextStep, true
 	case failing:
 		c.Message, c.Failed = cause, true
@@ -248,7 +248,7 @@ func (r *rke1Pass) verdict() {
 		if !c.Initialized {
 			c.State = records.ClusterPending
 		}
-		c.Message = "waiting: " + want.Sentence(r.needs)
+		c.Message = "waiting: " + desired.Sentence(r.needs)
 	case r.Operation != nil && r.Operation.Kind != operations.KindSnapshot: // for which nothing restarts
 		c.Message = r.under()
 	case !r.done:
@@ -276,14 +276,14 @@ func (r *rke1Pass) verdict() {
 // exported is the state of a cluster that the server does not touch.
 func (r *rke1Pass) exported() (state records.ClusterState, message string) {
 	state = records.ClusterExported
-	message = r.Cluster.Exported.Since(r.Cluster.Name) + ", and the server does not touch it; `drover clusters resume " + r.Cluster.Name + "` takes it up"
+	message = records.ExportedSince(*r.Cluster.Exported, r.Cluster.Name) + ", and the server does not touch it; `drover clusters resume " + r.Cluster.Name + "` takes it up"
 	if !r.Cluster.Exported.Imported {
 		return state, message
 	}
 	var absent []string
 	if record := r.RKE1.Record; record != nil {
 		for _, address := range record.Hosts {
-			if !slices.ContainsFunc(r.Members, func(m *pass.Member) bool { return want.Address(*m.Machine.Machine) == address }) {
+			if !slices.ContainsFunc(r.Members, func(m *pass.Member) bool { return desired.Address(*m.Machine.Machine) == address }) {
 				absent = append(absent, address)
 			}
 		}

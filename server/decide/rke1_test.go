@@ -8,12 +8,12 @@ import (
 
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/rke/desired"
 )
 
 // rke1World is an RKE1 cluster of one connected host, on which everything was done and whose node is Ready.
@@ -35,7 +35,7 @@ func rke1World(t *testing.T) pass.Snapshot {
 		API:      observed.API{Reachable: true, Version: "v1.30.5", Nodes: map[string]records.NodeRef{"u": {Name: "a", Ready: true}}},
 		RKE1:     pass.RKE1{Versions: known},
 	}
-	stamp, err := want.Stamp(want.Input{Cluster: s.Cluster, Machines: []records.Machine{*m}, Versions: known})
+	stamp, err := desired.Stamp(desired.Input{Cluster: s.Cluster, Machines: []records.Machine{*m}, Versions: known})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestRKE1Hosts(t *testing.T) {
 		name    string
 		change  func(*pass.Snapshot)
 		state   records.MachineState
-		code    verdict.Code
+		code    catalogue.Code
 		cluster records.ClusterState
 		message string
 		failed  bool
@@ -65,15 +65,15 @@ func TestRKE1Hosts(t *testing.T) {
 			m := *s.Machines[0].Machine
 			m.Roles = records.Roles{Worker: true}
 			s.Machines[0].Machine = &m
-		}, records.WaitingForPlan, verdict.MissingRoles, records.ClusterPending, "no host with the role etcd has registered", false},
-		{"the engine works", under, records.ApplyingPlan, verdict.RKE1Running, records.ClusterProvisioning, "etcd: [etcd] Running", false},
+		}, records.WaitingForPlan, catalogue.MissingRoles, records.ClusterPending, "no host with the role etcd has registered", false},
+		{"the engine works", under, records.ApplyingPlan, catalogue.RKE1Running, records.ClusterProvisioning, "etcd: [etcd] Running", false},
 		{"the engine failed", func(s *pass.Snapshot) {
 			under(s)
 			s.Operation.Wait = &operations.Wait{Cause: "port 6443 of host 10.0.0.1 is taken", NextStep: "soon"}
-		}, records.Failed, verdict.RKE1Failed, records.ClusterProvisioning, "port 6443", true},
+		}, records.Failed, catalogue.RKE1Failed, records.ClusterProvisioning, "port 6443", true},
 		{"exported", func(s *pass.Snapshot) {
 			s.Cluster.Exported, s.API = &records.Exported{At: s.Now}, observed.API{}
-		}, records.WaitingForPlan, verdict.Exported, records.ClusterExported, "cluster yard was exported at 2026-11-22T12:00:00Z, and the server does not touch it; `drover clusters resume yard`", false},
+		}, records.WaitingForPlan, catalogue.Exported, records.ClusterExported, "cluster yard was exported at 2026-11-22T12:00:00Z, and the server does not touch it; `drover clusters resume yard`", false},
 		{"exported, and its node is Ready", func(s *pass.Snapshot) {
 			s.Cluster.Exported, s.RKE1.Record.Done = &records.Exported{At: s.Now}, ""
 		}, records.Active, "", records.ClusterExported, "drover clusters resume yard", false},
@@ -84,34 +84,34 @@ func TestRKE1Hosts(t *testing.T) {
 			bad := clusterspec.RancherKubernetesEngineConfig(`{"network":{"plugin":"rope"}}`)
 			s.RKE1.Record, s.API = nil, observed.API{}
 			s.Cluster.Spec.RancherKubernetesEngineConfig = &bad
-		}, records.WaitingForPlan, verdict.BadSpec, records.ClusterProvisioning, "rope", true},
+		}, records.WaitingForPlan, catalogue.BadSpec, records.ClusterProvisioning, "rope", true},
 		{"stopped", func(s *pass.Snapshot) {
 			s.RKE1.Record.Done, s.RKE1.Record.Halted, s.API = "", s.RKE1.Record.Done, observed.API{}
-		}, records.WaitingForPlan, verdict.Halted, records.ClusterProvisioning, "was stopped", false},
-		{"the node has not registered", func(s *pass.Snapshot) { s.API.Nodes = nil }, records.WaitingForNode, verdict.NoNode, records.ClusterUpdating, "waiting for the nodes of a", false},
+		}, records.WaitingForPlan, catalogue.Halted, records.ClusterProvisioning, "was stopped", false},
+		{"the node has not registered", func(s *pass.Snapshot) { s.API.Nodes = nil }, records.WaitingForNode, catalogue.NoNode, records.ClusterUpdating, "waiting for the nodes of a", false},
 		{"the node is not ready", func(s *pass.Snapshot) {
 			s.API.Nodes = map[string]records.NodeRef{"u": {Name: "a", NotReady: "KubeletNotReady: no network"}}
 			m := *s.Machines[0].Machine
 			m.Status.State, m.Status.Node = records.Active, &records.NodeRef{Name: "a"}
 			s.Machines[0].Machine = &m
-		}, records.Unavailable, verdict.NodeNotReady, records.ClusterActive, "not well: a", false},
+		}, records.Unavailable, catalogue.NodeNotReady, records.ClusterActive, "not well: a", false},
 		{"out of sight", func(s *pass.Snapshot) {
 			s.API = observed.API{Cause: "no tunnel is open"}
 			m := *s.Machines[0].Machine
 			m.Status.State, m.Status.Node = records.Active, &records.NodeRef{Name: "a"}
 			s.Machines[0].Machine = &m
-		}, records.Active, verdict.OutOfSight, records.ClusterUnavailable, "no tunnel is open", false},
+		}, records.Active, catalogue.OutOfSight, records.ClusterUnavailable, "no tunnel is open", false},
 		{"away", func(s *pass.Snapshot) {
 			s.Machines[0].Tunnel = observed.Tunnel{Since: s.Now.Add(-time.Minute)}
 			m := *s.Machines[0].Machine
 			m.Status.State = records.Active
 			s.Machines[0].Machine = &m
-		}, records.Disconnected, verdict.DockerDisconnected, records.ClusterActive, "not well: a", false},
+		}, records.Disconnected, catalogue.DockerDisconnected, records.ClusterActive, "not well: a", false},
 		{"leaves", func(s *pass.Snapshot) {
 			m := *s.Machines[0].Machine
 			m.Deleting = s.Now
 			s.Machines[0].Machine = &m
-		}, records.Removing, verdict.LeavingNode, records.ClusterUpdating, "", false},
+		}, records.Removing, catalogue.LeavingNode, records.ClusterUpdating, "", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := rke1World(t)
@@ -139,16 +139,16 @@ func TestRKE1Warnings(t *testing.T) {
 		name   string
 		ends   map[string]time.Duration
 		failed string // the last scheduled snapshot
-		code   verdict.Code
+		code   catalogue.Code
 		text   string
 		again  time.Duration
 	}{
 		{"far away", map[string]time.Duration{"kube-ca": 3650 * day, "kube-node": 61 * day}, "", "", "", day},
-		{"60 days", map[string]time.Duration{"kube-ca": 3650 * day, "kube-node": 60 * day}, "", verdict.CertificatesEnding, "certificate kube-node of cluster yard ends on 2027-01-21; drover clusters rotate certificates yard", 60 * day},
-		{"a CA", map[string]time.Duration{"kube-ca": day, "kube-node": 2 * day}, "", verdict.CertificatesEnding, "certificate kube-ca of cluster yard ends on 2026-11-23; drover clusters rotate certificates yard --ca", day},
-		{"ended", map[string]time.Duration{"kube-ca": 3650 * day, "kube-node": 0}, "no space", verdict.CertificatesEnded, "certificate kube-node of cluster yard ended on 2026-11-22; drover clusters rotate certificates yard", 0},
+		{"60 days", map[string]time.Duration{"kube-ca": 3650 * day, "kube-node": 60 * day}, "", catalogue.CertificatesEnding, "certificate kube-node of cluster yard ends on 2027-01-21; drover clusters rotate certificates yard", 60 * day},
+		{"a CA", map[string]time.Duration{"kube-ca": day, "kube-node": 2 * day}, "", catalogue.CertificatesEnding, "certificate kube-ca of cluster yard ends on 2026-11-23; drover clusters rotate certificates yard --ca", day},
+		{"ended", map[string]time.Duration{"kube-ca": 3650 * day, "kube-node": 0}, "no space", catalogue.CertificatesEnded, "certificate kube-node of cluster yard ended on 2026-11-22; drover clusters rotate certificates yard", 0},
 		{"one that nobody reads", map[string]time.Duration{"kube-ca": 3650 * day, "kube-service-account-token": 0}, "", "", "", 3590 * day},
-		{"a snapshot", map[string]time.Duration{"kube-ca": 3650 * day}, "no space", verdict.SnapshotFailed, "the last scheduled snapshot of cluster yard failed: no space; drover snapshots ls yard", 3590 * day},
+		{"a snapshot", map[string]time.Duration{"kube-ca": 3650 * day}, "no space", catalogue.SnapshotFailed, "the last scheduled snapshot of cluster yard failed: no space; drover snapshots ls yard", 3590 * day},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := rke1World(t)
@@ -162,7 +162,7 @@ func TestRKE1Warnings(t *testing.T) {
 			if w.Code != string(tc.code) || tc.code != "" && w.Cause+"; "+w.NextStep != tc.text || d.Again != tc.again {
 				t.Errorf("%+v, again in %s", w, d.Again)
 			}
-			ended := tc.code == verdict.CertificatesEnded
+			ended := tc.code == catalogue.CertificatesEnded
 			if c := d.Cluster.Status; c.Failed != ended || ended && !strings.Contains(c.Message, "drover clusters rotate certificates yard") {
 				t.Errorf("cluster %+v", c)
 			}

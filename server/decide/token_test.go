@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/installers"
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/observed"
@@ -33,11 +33,11 @@ func (w *world) fits(m *pass.Machine) bool {
 	return installers.HashServerToken(h.token) == w.sealed && (!h.written || w.agents == "" || w.agents == "agent-token")
 }
 
-// takes has etcd written with the token of the host's errand.
+// takes has etcd written with the token of the host's job.
 func (w *world) takes(m *pass.Machine, h *simulated) {
 	p, _ := pass.Delivered(m.Data())
 	var next string
-	for _, in := range errand.Only(p.Instructions) {
+	for _, in := range hostjob.Only(p.Instructions) {
 		for _, env := range in.Env {
 			if token, is := strings.CutPrefix(env, "DROVER_SECRET_NEXT="); is {
 				next = token
@@ -150,7 +150,7 @@ func TestARotationIsRefused(t *testing.T) {
 			c.prepare(w)
 			w.rotate()
 			w.settle()
-			if o := w.s.Operation; o.State != operations.Failed || !strings.HasPrefix(o.Reason, c.want) || len(w.errands) > 0 || w.s.Secrets.ServerToken != "server-token" {
+			if o := w.s.Operation; o.State != operations.Failed || !strings.HasPrefix(o.Reason, c.want) || len(w.jobs) > 0 || w.s.Secrets.ServerToken != "server-token" {
 				w.fail("the operation is %s: %s", o.State, o.Reason)
 			}
 		})
@@ -193,7 +193,7 @@ func TestAnAbortedRotation(t *testing.T) {
 				w.abort()
 				w.settle()
 				w.ended(operations.Aborted)
-				if w.s.Secrets.ServerToken != "server-token" || len(w.errands) > 0 {
+				if w.s.Secrets.ServerToken != "server-token" || len(w.jobs) > 0 {
 					w.fail("the secrets are %+v", w.s.Secrets)
 				}
 				return
@@ -219,7 +219,7 @@ func TestARestoreWithAnEarlierToken(t *testing.T) {
 		w.settle()
 		w.rotated()
 		w.outage, w.taken, w.late = true, installers.HashServerToken("server-token"), int(seed%2)
-		w.errands = map[string]int{}
+		w.jobs = map[string]int{}
 		w.ask(operations.KindRestore, steps.Request{Snapshot: "on-demand-m1", Target: "m1"})
 		w.settle()
 		w.ended(operations.Succeeded)

@@ -187,7 +187,7 @@ func TestALostQuorumIsNamed(t *testing.T) {
 			w.fail("the cause is %q, want %q in it", got.Cause, want)
 		}
 	}
-	if !strings.Contains(got.NextStep, "docs/rescue.md#") || w.s.Cluster.Status.Message != got.Cause {
+	if !strings.Contains(got.NextStep, "docs/how-to/restore-a-cluster.md#") || w.s.Cluster.Status.Message != got.Cause {
 		w.fail("the next step is %q, the cluster says %q", got.NextStep, w.s.Cluster.Status.Message)
 	}
 	w.machine("m2").Agent = observed.Presence{Connected: true}

@@ -150,7 +150,7 @@ func TestAFailedUpgradeNamesTheWayBack(t *testing.T) {
 		w.happens(1)
 		for i := range w.s.Machines {
 			m := &w.s.Machines[i]
-			if p, _ := pass.Delivered(m.Data()); errandOf(p) == "" && w.restartsOn(*m) && plans.State(m.Data()[plans.KeyPlanState]) == plans.StateInProgress {
+			if p, _ := pass.Delivered(m.Data()); jobOf(p) == "" && w.restartsOn(*m) && plans.State(m.Data()[plans.KeyPlanState]) == plans.StateInProgress {
 				first = m
 			}
 		}
@@ -226,8 +226,8 @@ func TestAnUpgradeKeepsToItsWindow(t *testing.T) {
 		w.upgrade()
 		w.settle()
 		o := w.s.Operation
-		if w.restarts() != began || len(w.errands) > 0 || o.Wait == nil || !o.Wait.Until.Equal(opens) || !strings.Contains(o.Wait.Cause, "waits for the maintenance window") {
-			w.fail("%d restarts, %v, it waits for %+v", w.restarts()-began, w.errands, o.Wait)
+		if w.restarts() != began || len(w.jobs) > 0 || o.Wait == nil || !o.Wait.Until.Equal(opens) || !strings.Contains(o.Wait.Cause, "waits for the maintenance window") {
+			w.fail("%d restarts, %v, it waits for %+v", w.restarts()-began, w.jobs, o.Wait)
 		}
 		if w.s.Now.Add(w.again) != opens || !w.s.Cluster.Status.Ready {
 			w.fail("it is looked at again in %s, the cluster is %+v", w.again, w.s.Cluster.Status)
@@ -235,7 +235,7 @@ func TestAnUpgradeKeepsToItsWindow(t *testing.T) {
 		w.s.Now = opens
 		changing := func() bool {
 			for i := range w.s.Machines {
-				if m := &w.s.Machines[i]; len(w.errands) > 0 && w.restartsOn(*m) {
+				if m := &w.s.Machines[i]; len(w.jobs) > 0 && w.restartsOn(*m) {
 					return true
 				}
 			}

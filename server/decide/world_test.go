@@ -11,15 +11,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/installers/runtimes"
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // world is a cluster of simulated hosts. Its events come in any order: agents take plans and end them,
@@ -41,10 +41,10 @@ type world struct {
 	blind bool
 	// outage says that etcd lost its quorum without the planner.
 	outage bool
-	// errands counts how often hosts did errands, by host and ID; faulty is how many errands still fail.
-	errands map[string]int
-	faulty  int
-	// failing is an errand that never succeeds.
+	// jobs counts how often hosts did jobs, by host and ID; faulty is how many jobs still fail.
+	jobs   map[string]int
+	faulty int
+	// failing is a job that never succeeds.
 	failing string
 	// again is when the last decision is to be looked at again.
 	again time.Duration
@@ -83,7 +83,7 @@ type simulated struct {
 
 func newWorld(t *testing.T, seed uint64, spec string, roles ...records.Roles) *world {
 	t.Helper()
-	w := &world{T: t, rand: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*simulated{}, work: map[records.MachineKey]observed.NodeWork{}, limit: 1, errands: map[string]int{}, memo: pass.NewMemo(), revisions: map[*records.PlanSecret]int64{}}
+	w := &world{T: t, rand: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*simulated{}, work: map[records.MachineKey]observed.NodeWork{}, limit: 1, jobs: map[string]int{}, memo: pass.NewMemo(), revisions: map[*records.PlanSecret]int64{}}
 	w.s = snapshot(t, minimal, nil)
 	w.s.Machines = nil
 	w.spec(spec)
@@ -275,12 +275,12 @@ func (w *world) promises(s pass.Snapshot, d Decision) {
 		}
 		was, _ := pass.Delivered(m.Data())
 		is := planOf(next.Secret)
-		if m.Roles.Etcd && m.Deleting.IsZero() && !h.voter && (len(m.Plan()) > 0 && !(h.stopped || errandOf(was) == "stop") || next.Deliver && errandOf(is) == "") {
+		if m.Roles.Etcd && m.Deleting.IsZero() && !h.voter && (len(m.Plan()) > 0 && !(h.stopped || jobOf(was) == "stop") || next.Deliver && jobOf(is) == "") {
 			joining = append(joining, m.Name)
 		}
 		_, restarts := runtimes.Restarted(was.Instructions, is.Instructions)
-		restarts = restarts && !h.stopped || restartingErrand(is)
-		if h.installed && (next.Deliver && restarts || pending && (w.restartsOn(m) || restartingErrand(was))) || h.installed && !h.up && !h.dead {
+		restarts = restarts && !h.stopped || restartingJob(is)
+		if h.installed && (next.Deliver && restarts || pending && (w.restartsOn(m) || restartingJob(was))) || h.installed && !h.up && !h.dead {
 			if m.Roles.Etcd && h.voter && !h.gone && m.Deleting.IsZero() {
 				etcdDown++
 			}
@@ -412,11 +412,11 @@ func (w *world) eventsOf(m *pass.Machine) []event {
 			w.write(m, func(d map[string][]byte) { d[plans.KeyPlanState] = []byte(plans.StateInProgress) })
 		})
 	case plans.StateInProgress:
-		if p, _ := pass.Delivered(m.Data()); errandOf(p) != "" && w.faulty > 0 {
-			can("fails its errand", func() { w.faulty--; w.fails(m) })
+		if p, _ := pass.Delivered(m.Data()); jobOf(p) != "" && w.faulty > 0 {
+			can("fails its job", func() { w.faulty--; w.fails(m) })
 		}
-		if p, _ := pass.Delivered(m.Data()); w.failing != "" && errandOf(p) == w.failing {
-			can("fails its errand", func() { w.fails(m) })
+		if p, _ := pass.Delivered(m.Data()); w.failing != "" && jobOf(p) == w.failing {
+			can("fails its job", func() { w.fails(m) })
 		} else if w.joinable(m) {
 			can("ends its plan", func() { w.end(m) })
 		}
@@ -471,14 +471,14 @@ func (w *world) end(m *pass.Machine) {
 	h := w.hosts[m.Name]
 	restarts := w.restartsOn(*m)
 	p, _ := pass.Delivered(m.Data())
-	verb := errandOf(p)
-	if verb != "" && !w.does(m, h, verb, errand.Of(p.Instructions)) {
+	verb := jobOf(p)
+	if verb != "" && !w.does(m, h, verb, hostjob.Of(p.Instructions)) {
 		return
 	}
 	switch {
 	case p.Instructions[0].Name == "uninstall":
 		h.clean, h.up, h.installed = true, false, false
-	case verb != "": // what its plan has beside the errand was done before
+	case verb != "": // what its plan has beside the job was done before
 	default:
 		h.stopped, h.token = false, tokenOf(p)
 		if restarts && !w.fits(m) {

@@ -3,6 +3,7 @@
 package directories
 
 import (
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -46,9 +47,7 @@ func Read(text []byte, before func(kind string) (records.Directory, bool)) (reco
 		Kind: doc.Kind, Disabled: doc.Enabled != nil && !*doc.Enabled, DisplayName: doc.DisplayName, Access: records.AccessMode(doc.Access), Allowed: doc.Allowed,
 		LDAP: doc.LDAP, OIDC: doc.OIDC, GitHub: doc.GitHub,
 	}
-	if d.Access == "" {
-		d.Access = records.Unrestricted
-	}
+	d.Access = cmp.Or(d.Access, records.Unrestricted)
 	if old, ok := before(d.Kind); ok {
 		keepSecrets(&d, old)
 	}
@@ -58,7 +57,7 @@ func Read(text []byte, before func(kind string) (records.Directory, bool)) (reco
 	return d, nil
 }
 
-// keepSecrets fills in secrets of before. One that was for another place is not sent to this one: whoever may write the
+// keepSecrets fills in secrets of before. A secret that was for another place is not sent to this one: a user who may write the
 // configuration may not read its secrets.
 func keepSecrets(d *records.Directory, old records.Directory) {
 	switch {
@@ -119,7 +118,7 @@ func Check(d records.Directory) []error {
 		}
 	}
 	if d.Access == records.Required && len(d.Allowed) == 0 {
-		f.add("allowed", "is empty, so that with access required nobody could log in")
+		f.add("allowed", "is empty, so that with access required no user could log in")
 	}
 	f.section(d)
 	return f.all

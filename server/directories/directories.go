@@ -1,5 +1,5 @@
 // Package directories is what this server knows of outside directories: how they are configured, what they say of people, who
-// of them is let in, and what they are called here. It asks nobody: the packages below it do.
+// of them is let in, and what they are called here. It makes no requests: the packages below it do.
 //
 // Wire source: names of principals and kinds as rancher/rancher has them in pkg/auth/providers; the IDs of users as
 // pkg/user/manager makes them.
@@ -29,7 +29,7 @@ const (
 	MaxPrincipal = 512
 )
 
-// Person is somebody as a directory knows them.
+// Person is a user as a directory knows them.
 type Person struct {
 	// Principal is "<kind>_user://<what the directory calls them for good>".
 	Principal string
@@ -45,7 +45,7 @@ type Person struct {
 type Passwords interface {
 	// Login is whom a name and a password belong to; the password is not empty. Its errors are ErrWrongPassword and *UnavailableError.
 	Login(ctx context.Context, username, password string) (Person, error)
-	// Find is somebody by their principal. Its errors are ErrGone and *UnavailableError.
+	// Find is a user by their principal. Its errors are ErrGone and *UnavailableError.
 	Find(ctx context.Context, principal string) (Person, error)
 	// Search finds people and groups whose login name or name begins with a text, at most so many of each. Its errors are
 	// *UnavailableError.
@@ -64,7 +64,7 @@ const (
 	Groups
 )
 
-// Found is somebody, or a group, as a directory has them.
+// Found is a user, or a group, as a directory has them.
 type Found struct {
 	Principal   string
 	Login, Name string
@@ -94,9 +94,11 @@ type Browsers interface {
 var (
 	// ErrWrongPassword says that name and password do not belong together.
 	ErrWrongPassword = errors.New("the directory does not know this name with this password")
-	// ErrGone says that the directory does not know somebody any more, or has shut them out.
+	// ErrGone says that the directory does not know a user any more, or has shut them out.
 	ErrGone = errors.New("the directory does not know them any more")
-	// ErrLapsed says that the directory tells nothing about somebody until they log in again.
+	// ErrNothingToAsk says that no directory can be asked about a user.
+	ErrNothingToAsk = errors.New("no directory can be asked about this user: they have no principal of one that is enabled, or it tells nothing until they log in")
+	// ErrLapsed says that the directory tells nothing about a user until they log in again.
 	ErrLapsed = errors.New("the directory tells nothing more about them until they log in again")
 )
 
@@ -118,7 +120,7 @@ func (e *UnavailableError) Error() string {
 
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// DeniedError says why nobody is let in by what a browser brought back.
+// DeniedError says why no user is let in by what a browser brought back.
 type DeniedError struct{ Reason string }
 
 func (e *DeniedError) Error() string { return e.Reason }
@@ -159,7 +161,7 @@ func UserID(principal string) string {
 	return "u-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:10]
 }
 
-// Admits says whether somebody may log in. member says that they have a role in a cluster or a project.
+// Admits says whether a user may log in. member says that they have a role in a cluster or a project.
 func Admits(d records.Directory, p Person, member bool) bool {
 	listed := slices.Contains(d.Allowed, p.Principal) || slices.ContainsFunc(p.Groups, func(g string) bool { return slices.Contains(d.Allowed, g) })
 	switch d.Access {
@@ -173,7 +175,7 @@ func Admits(d records.Directory, p Person, member bool) bool {
 	return false
 }
 
-// Kept are the groups that are kept of somebody, in order and once each: all of them up to MaxGroups, before others those that
+// Kept are the groups that are kept of a user, in order and once each: all of them up to MaxGroups, before others those that
 // matter, which something here names. Names that are no principals of the kind, or too long ones, are left out.
 func Kept(kind string, groups []string, matters func(principal string) bool) (kept []string, left int) {
 	var others []string

@@ -1,5 +1,5 @@
 // What a browser carries between this server, a directory and the command line. It is sealed and says when it ends, so that
-// the server stores nothing for logins that nobody finishes, and any server of a store can go on with what another began.
+// the server stores nothing for logins that are not finished, and any server of a store can go on with what another began.
 
 package directories
 
@@ -33,14 +33,14 @@ type Journey struct {
 	Browser string `json:"b"`
 }
 
-// Arrival is somebody who came through a directory: the command line that proves itself gets a token of theirs.
+// Arrival is a user who came through a directory: the command line that proves itself gets a token of theirs.
 type Arrival struct {
 	Kind      string `json:"k"`
 	UserID    string `json:"u"`
 	Challenge string `json:"c"`
 }
 
-// errSeal says no more than that: what is wrong with a seal is nothing that anybody needs to know.
+// errSeal says no more than that: what is wrong with a seal is nothing that a browser needs to know.
 var errSeal = errors.New("it is not of this server, or its time is over: begin the login again")
 
 // Sealer seals. All servers of a store share its key.

@@ -40,7 +40,7 @@ func (w *watcher) way(ctx context.Context, subject records.Subject) (config *res
 }
 
 // settled is how long the tunnel of a cluster's agent has to be open before a connection through a host is left for it, so that one
-// that comes and goes has nobody move again and again.
+// that comes and goes moves no request again and again.
 const settled = 10 * time.Second
 
 // better is the cluster's agent when it is connected and a connection leads through a host, and for how long that is still kept;

@@ -4,6 +4,7 @@
 package downstream
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,14 +14,15 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/tunnel"
 	"github.com/drover-project/drover/tunnel/answers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 )
 
 const (
@@ -101,9 +103,9 @@ func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connec
 	}
 	base := purposes{plain: transport(config.Dial, tlsConfig), upgrades: upgrades(dial(true), tlsConfig)}
 	// A certificate would be believed before any token of a request.
-	nobody := tlsConfig.Clone()
-	nobody.Certificates, nobody.GetClientCertificate = nil, nil
-	bare := purposes{plain: transport(config.Dial, nobody), upgrades: upgrades(dial(true), nobody)}
+	anonymous := tlsConfig.Clone()
+	anonymous.Certificates, anonymous.GetClientCertificate = nil, nil
+	bare := purposes{plain: transport(config.Dial, anonymous), upgrades: upgrades(dial(true), anonymous)}
 	credentials := &rest.Config{BearerToken: config.BearerToken, Username: config.Username, Password: config.Password}
 	wrapped, err := rest.HTTPWrappersForConfig(credentials, base)
 	if err != nil {
@@ -137,7 +139,7 @@ func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connec
 }
 
 // purposes keeps the connections apart on which a person may pause (exec, port-forward) from
-// those on which nobody should.
+// those on which no request should.
 type purposes struct{ plain, upgrades *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
@@ -148,22 +150,20 @@ func (p purposes) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.plain.RoundTrip(r)
 }
 
-// CloseIdleConnections closes what nobody uses.
+// CloseIdleConnections closes what is not in use.
 func (p purposes) CloseIdleConnections() {
 	p.plain.CloseIdleConnections()
 	p.upgrades.CloseIdleConnections()
 }
 
-// transport dials through the tunnel and closes what nobody uses. It speaks HTTP/1.1: a
+// transport dials through the tunnel and closes what is not in use. It speaks HTTP/1.1: a
 // second multiplexing over the tunnel's own would only add a queue behind a queue, and an
 // upgrade (exec, port-forward) needs a connection of its own. Nothing is sent in plain text, and nothing past the tunnel: there is
 // no proxy.
 func transport(dial func(context.Context, string, string) (net.Conn, error), config *tls.Config) *http.Transport {
 	config = config.Clone()
 	config.NextProtos = []string{"http/1.1"}
-	if config.ServerName == "" {
-		config.ServerName = apiHost
-	}
+	config.ServerName = cmp.Or(config.ServerName, apiHost)
 	return &http.Transport{
 		DialTLSContext: dialTLS(dial, config),
 		DialContext: func(_ context.Context, _, address string) (net.Conn, error) {

@@ -19,11 +19,11 @@ import (
 	"github.com/drover-project/drover/tunnel"
 	"github.com/drover-project/drover/tunnel/answers"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // Hosts is the way to the hosts; see server/hosts.

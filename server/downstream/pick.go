@@ -9,7 +9,7 @@ import (
 )
 
 // controlPlanes are the machines through which a cluster's API may be reached, and those of
-// them that are being removed. One that waits for its first plan serves no API, and is among
+// them that are being removed. A server that waits for its first plan serves no API, and is among
 // them only while all others wait too: a host may still have what runs on it from before.
 func (c *Clusters) controlPlanes(key records.ClusterKey) (staying, leaving []records.Subject) {
 	var waiting []records.Subject

@@ -13,13 +13,13 @@ import (
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/server/downstream/nodes"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/rke/desired"
 )
 
 // rke1Credentials are the administrator's of a cluster, by its state: those that are deployed, which API servers take in each step of
 // a rotation, and the CAs of before and after it.
 func rke1Credentials(key records.ClusterKey, r records.RKEState) (*rest.Config, error) {
-	s, err := want.State(&r)
+	s, err := desired.State(&r)
 	if err != nil {
 		return nil, fmt.Errorf("read the state of cluster %s: %w", key, err)
 	}
@@ -43,7 +43,7 @@ func rke1Credentials(key records.ClusterKey, r records.RKEState) (*rest.Config, 
 	return &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: k.CA, CertData: k.Certificate, KeyData: k.Key}}, nil
 }
 
-// identity is the UID of the machine of a node; empty when it is nobody's. A node of RKE1 is known by its name, which is that of
+// identity is the UID of the machine of a node; empty when it has none. A node of RKE1 is known by its name, which is that of
 // its host.
 func (w *watcher) identity(node *corev1.Node) string {
 	if uid := node.Labels[nodes.MachineLabel]; uid != "" {

@@ -53,7 +53,7 @@ func (w way) try(c *connection, r *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	case left:
-		// What closing says of an answer that is not used is nobody's matter.
+		// What closing says of an answer that is not used is of no use.
 		_ = response.Body.Close()
 		return nil, c.left()
 	}

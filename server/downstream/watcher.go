@@ -258,7 +258,7 @@ func (e *silentError) Error() string { return e.err.Error() }
 var errMoves = errors.New("the host is being removed, or the cluster's agent has come, and the API answers there")
 
 // leave waits until the host of a connection is being removed and the API answers on another one, or until it answers through the
-// cluster's own agent. The API server on a host that is removed outlives its member of etcd, and hangs then whoever asks it.
+// cluster's own agent. The API server on a host that is removed outlives its member of etcd, and hangs its callers then.
 func (w *watcher) leave(ctx context.Context, c *connection) error {
 	for {
 		staying, leaving := w.clusters.controlPlanes(w.key)

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/state"
@@ -28,25 +28,12 @@ type Fleets struct {
 	Now     func() time.Time
 }
 
-// tries bounds how often a request is done again that another write got in the way of.
-const tries = 5
-
-// again does what another write got in the way of once more.
-func again(do func() error) error {
-	for try := 1; ; try++ {
-		err := do()
-		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict || try == tries {
-			return err
-		}
-	}
-}
-
 // name is what fleets may be called: a name that is a label's value, too.
 var name = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // Ensure is the fleet of a name, which is made when there is none; by is the ID of the user. made says that it was.
 func (f *Fleets) Ensure(ctx context.Context, called, by string) (fleet store.Document[records.Fleet], made bool, err error) {
-	err = again(func() error {
+	err = store.Retry(func() error {
 		fleet, made, err = f.ensure(ctx, called, by)
 		return err
 	})
@@ -67,16 +54,16 @@ func (f *Fleets) ensure(ctx context.Context, called, by string) (store.Document[
 	}
 	now := f.Now().UTC().Truncate(time.Second)
 	fleet := records.Fleet{
-		Object: records.Object{Namespace: records.FleetNamespace, Name: called, UID: random.UID(), Generation: 1, Created: now},
-		ID:     "f-" + random.ID(8), CreatorID: by,
+		Object: records.Object{Namespace: records.FleetNamespace, Name: called, UID: randomid.UID(), Generation: 1, Created: now},
+		ID:     "f-" + randomid.ID(8), CreatorID: by,
 	}
 	token := records.RegistrationToken{
-		ClusterID: fleet.ID, ClusterNamespace: fleet.Namespace, ClusterName: fleet.Name, Name: registration.DefaultToken, Token: random.Secret(), Created: now,
+		ClusterID: fleet.ID, ClusterNamespace: fleet.Namespace, ClusterName: fleet.Name, Name: registration.DefaultToken, Token: randomid.Secret(), Created: now,
 	}
 	_, err := f.State.Store.Commit(ctx, f.State.Fleets.Creating(key, fleet), f.State.RegistrationTokens.Creating(token.Key(), token))
 	if _, exists := errors.AsType[*store.ExistsError](err); exists {
 		if d, ok := f.State.Fleets.Get(key); ok {
-			return d, false, nil // somebody else made it in the same moment
+			return d, false, nil // another write made it in the same moment
 		}
 	}
 	if err != nil {
@@ -98,7 +85,7 @@ func (f *Fleets) Find(called string) (store.Document[records.Fleet], error) {
 // Remove asks for a fleet's removal, with its token and what is kept of its operations. While it has machines that
 // needs force: they are forgotten with it, their agents' credentials end, and their hosts keep what plans did there.
 func (f *Fleets) Remove(ctx context.Context, called string, force bool) error {
-	return again(func() error {
+	return store.Retry(func() error {
 		d, err := f.Find(called)
 		if err != nil {
 			return err

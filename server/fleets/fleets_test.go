@@ -14,8 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans"
-	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/admission"
+	"github.com/drover-project/drover/server/controllers/clusters"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/observed"
@@ -24,8 +26,6 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // bed is a store with the fleet "edge" of three hosts, a cluster, and controllers that a test starts.
@@ -77,13 +77,26 @@ func (b *bed) add(namespace, cluster, name string, shape func(*records.Machine))
 	}
 }
 
+// deliveries gets each plan that is written for a machine.
+type deliveries func(retry bool)
+
+func (d deliveries) Delivered(retry bool) {
+	if d != nil {
+		d(retry)
+	}
+}
+
+func (deliveries) Passed(time.Duration)       {}
+func (deliveries) Failed()                    {}
+func (deliveries) Ended(operations.Operation) {}
+
 func (b *bed) controller(delivered func(bool)) *clusters.Controller {
 	return clusters.New(clusters.Options{
 		State: b.state, Versions: func() *versions.Data { return &versions.Data{} }, InstallerImage: func() string { return "" },
 		Nodes:    noNodes{},
 		Watching: func(string) (time.Time, bool) { return noon(), true },
 		API:      func(records.ClusterKey) observed.API { return observed.API{} },
-		Observe:  clusters.Observer{Delivered: delivered},
+		Observe:  deliveries(delivered),
 		Logger:   slog.New(slog.DiscardHandler), Now: noon,
 	})
 }
@@ -250,7 +263,7 @@ func TestALeaderDies(t *testing.T) {
 // TestTurns: a plan waits behind another one, or takes its place.
 func TestTurns(t *testing.T) {
 	b := newBed(t)
-	give := func(bytes int, turn turns.Turn) fleets.Result {
+	give := func(bytes int, turn admission.Turn) fleets.Result {
 		t.Helper()
 		r, err := b.Give(t.Context(), fleets.Request{Fleet: "edge", Machines: []string{"host-0"}, Plan: greets(bytes), Turn: turn})
 		if err != nil {
@@ -258,14 +271,14 @@ func TestTurns(t *testing.T) {
 		}
 		return r
 	}
-	first := give(1, turns.Refuse)
+	first := give(1, admission.Refuse)
 	if _, err := b.Give(t.Context(), fleets.Request{Fleet: "edge", Plan: greets(2)}); err == nil {
 		t.Error("a second one runs")
 	} else if busy, ok := errors.AsType[*operations.BusyError](err); !ok || busy.First.ID != first.Operation {
 		t.Errorf("a second one: %v", err)
 	}
-	second := give(2, turns.Replace)
-	third := give(3, turns.Queue)
+	second := give(2, admission.Replace)
+	third := give(3, admission.Queue)
 	if third.Action != fleets.Queued || b.operation(first.Operation).State != operations.Aborted {
 		t.Errorf("the third is %s, the first %s", third.Action, b.operation(first.Operation).State)
 	}

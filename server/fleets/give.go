@@ -13,13 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 )
 
 const (
@@ -46,40 +46,27 @@ type Request struct {
 	// DryRun stores nothing.
 	DryRun bool
 	// Turn is what becomes of it while another operation on the fleet is under way.
-	Turn turns.Turn
+	Turn admission.Turn
 }
 
 // Action is what giving a plan does, or would do.
-type Action string
+type Action = apitypes.PlanAction
 
 // The actions.
 const (
-	Given     Action = "given"
-	Queued    Action = "queued"
-	Unchanged Action = "unchanged"
+	Given     = apitypes.PlanGiven
+	Queued    = apitypes.PlanQueued
+	Unchanged = apitypes.PlanUnchanged
 )
 
 // Result is what became of a plan that was given.
-type Result struct {
-	Fleet  string `json:"fleet"`
-	Action Action `json:"action"`
-	// Plan is the short checksum of the plan.
-	Plan string `json:"plan"`
-	// Machines are the names of those that get it, in the order in which they were found: those that have it and did
-	// not fail with it are left out. Alone is how many that are.
-	Machines []string `json:"machines"`
-	Alone    int      `json:"alone,omitempty"`
-	// Operation is the ID of the one that carries it out; empty in a dry run, and when nothing is to be done.
-	Operation string `json:"operation,omitempty"`
-	// Preview is what the controller decides, in a dry run.
-	Preview *decide.Preview `json:"preview,omitempty"`
-}
+type Result = apitypes.PlanResult
 
 // Give has a plan given to machines, as one operation. The plan, the record and its tasks are written in one
 // transaction; the leader writes the machines' plans, many in one transaction. What it cannot do is a *norman.Error,
 // and *operations.BusyError says that another operation is under way.
 func (f *Fleets) Give(ctx context.Context, r Request) (result Result, err error) {
-	err = again(func() error {
+	err = store.Retry(func() error {
 		result, err = f.give(ctx, r)
 		return err
 	})
@@ -136,7 +123,7 @@ func (f *Fleets) begin(ctx context.Context, result Result, fleet store.Document[
 		title = fmt.Sprintf("give plan %s to machine %s of fleet %s", result.Plan, machines[0].Name, r.Fleet)
 	}
 	key := records.ClusterKey(fleet.Key)
-	o, ops, gone, err := turns.Begin(f.State, turns.Request{Subject: key, Kind: operations.KindPlan, Title: title, By: r.By, Tasks: tasksOf(machines), Turn: r.Turn}, func() time.Time { return given.At })
+	o, ops, gone, err := admission.Begin(f.State, admission.Request{Subject: key, Kind: operations.KindPlan, Title: title, By: r.By, Tasks: tasksOf(machines), Turn: r.Turn}, func() time.Time { return given.At })
 	if err != nil {
 		return Result{}, fmt.Errorf("give a plan to machines of fleet %s: %w", r.Fleet, err)
 	}

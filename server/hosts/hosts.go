@@ -59,7 +59,7 @@ type Options struct {
 	Self records.Replica
 	// Alone says that no other server can use this store.
 	Alone bool
-	// Secret is known to the servers of one store and to nobody else.
+	// Secret is known to the servers of one store alone.
 	Secret string
 	// TLS is the trust in the other servers.
 	TLS *tls.Config

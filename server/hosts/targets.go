@@ -1,5 +1,5 @@
 // What the server may dial on a host. Drover's agents have lists of their own; these hold
-// for agents of any make, which let the server dial whatever it likes.
+// for agents of any make, which let the server dial any address.
 
 package hosts
 

@@ -144,5 +144,5 @@ func credential(r *http.Request) string {
 	if session, err := r.Cookie(auth.SessionCookie); err == nil {
 		return "Bearer " + session.Value
 	}
-	return "Bearer none" // never: whoever asks is logged in
+	return "Bearer none" // never: the caller is logged in
 }

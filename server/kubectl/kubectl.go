@@ -1,4 +1,4 @@
-// Package kubectl runs one line of kubectl for somebody who types it into the web page. kubectl is a process of its own:
+// Package kubectl runs one line of kubectl for a user who types it into the web page. kubectl is a process of its own:
 // the server's program, started under another name, so that what a line costs or breaks is not the server's. It gets no
 // file, no environment, no credential and no network; it reaches one cluster, over connections to the server's own handler,
 // which get the credential of the person who typed the line. Their rights, the audit log and the way into the cluster are

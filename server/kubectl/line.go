@@ -1,4 +1,4 @@
-// A line as somebody typed it: its words, and whether kubectl in the page has what it asks for.
+// A line as a user typed it: its words, and whether kubectl in the page has what it asks for.
 
 package kubectl
 
@@ -17,7 +17,7 @@ func (e *RefusedError) Error() string { return e.Reason }
 
 func refused(reason string) error { return &RefusedError{reason} }
 
-// known are the commands, with their own commands. No other is served, and none of them reads what somebody would have to
+// known are the commands, with their own commands. No other is served, and none of them reads what a user would have to
 // type in, or a file of this host.
 var known = map[string][]string{
 	"annotate": nil, "api-resources": nil, "api-versions": nil, "auth": {"can-i", "whoami"}, "cluster-info": {"dump"}, "cordon": nil, "delete": nil,

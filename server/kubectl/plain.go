@@ -1,15 +1,15 @@
-// What a line prints, on its way to whoever reads it.
+// What a line prints, on its way to its reader.
 
 package kubectl
 
 import "io"
 
 // plain is text without what a terminal would obey: sequences that colour, move or rename, and all control characters but
-// tabs and ends of lines. What is printed can come from anybody whose pod has a log.
+// tabs and ends of lines. What is printed can come from any pod that has a log.
 type plain struct {
 	to   io.Writer
 	left int64
-	// over is called when there is more than left, or nobody reads.
+	// over is called when there is more than left, or no reader is left.
 	over  func(why error)
 	state state
 }

@@ -194,7 +194,7 @@ func Refuse(code int, reason metav1.StatusReason, format string, args ...any) er
 	}}
 }
 
-// BadRequest is about what nobody could understand.
+// BadRequest is about requests that cannot be understood.
 func BadRequest(format string, args ...any) error {
 	return Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, format, args...)
 }

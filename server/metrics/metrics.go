@@ -1,6 +1,6 @@
 // Package metrics shows Prometheus what the server knows: of its tunnels, of how clusters and
 // machines stand, and of the controller's work. No label holds a target's address, of which there is
-// no end, and only administrators may read any of it. docs/metrics.md lists all; a test holds that page.
+// no end, and only administrators may read any of it. docs/reference/metrics.md lists all; a test holds that page.
 package metrics
 
 import (

@@ -1,4 +1,4 @@
-// The tunnels, as they are when somebody asks.
+// The tunnels, as they are when asked.
 
 package metrics
 

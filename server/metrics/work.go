@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/operations"
 )
 
@@ -42,21 +41,23 @@ func (w *Work) all() []prometheus.Collector {
 	return []prometheus.Collector{w.deliveries, w.retries, w.failures, w.passes, w.operations}
 }
 
-// Observer gets the work of the controller.
-func (w *Work) Observer() clusters.Observer {
-	return clusters.Observer{
-		Passed: func(took time.Duration) { w.passes.Observe(took.Seconds()) },
-		Delivered: func(retry bool) {
-			w.deliveries.Inc()
-			if retry {
-				w.retries.Inc()
-			}
-		},
-		Failed: w.failures.Inc,
-		Ended: func(o operations.Operation) {
-			if !o.Started.IsZero() {
-				w.operations.WithLabelValues(string(o.Kind), string(o.State)).Observe(o.Ended.Sub(o.Started).Seconds())
-			}
-		},
+// Passed is one look of the controller at one cluster; these four are what the controller of clusters says to its observer.
+func (w *Work) Passed(took time.Duration) { w.passes.Observe(took.Seconds()) }
+
+// Delivered is a plan that was written for a machine.
+func (w *Work) Delivered(retry bool) {
+	w.deliveries.Inc()
+	if retry {
+		w.retries.Inc()
+	}
+}
+
+// Failed is a plan that a host could not carry out.
+func (w *Work) Failed() { w.failures.Inc() }
+
+// Ended is an operation that has ended.
+func (w *Work) Ended(o operations.Operation) {
+	if !o.Started.IsZero() {
+		w.operations.WithLabelValues(string(o.Kind), string(o.State)).Observe(o.Ended.Sub(o.Started).Seconds())
 	}
 }

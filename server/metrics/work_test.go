@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/reconcile"
@@ -21,7 +22,7 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-var rewrite = flag.Bool("update", false, "write the table of docs/metrics.md anew")
+var rewrite = flag.Bool("update", false, "write the table of docs/reference/metrics.md anew")
 
 func open(t *testing.T) *state.State {
 	t.Helper()
@@ -64,7 +65,7 @@ func worked(t *testing.T) *Metrics {
 			t.Fatal(err)
 		}
 	}
-	stand := backup.Status{Dir: "/mnt/backups", Files: []backup.Kept{{Made: now.Add(-time.Hour), Size: 4096}}, Failure: "no space left", FailedAt: now, Succeeded: 3, Failed: 1}
+	stand := backup.Status{BackupStatus: apitypes.BackupStatus{Dir: "/mnt/backups", Files: []backup.Kept{{Made: now.Add(-time.Hour), Size: 4096}}, Failure: "no space left", FailedAt: now}, Succeeded: 3, Failed: 1}
 	work := NewWork()
 	m := New(Options{Tunnels: fixed{now}, State: s, Work: work, Workers: func() []reconcile.Status {
 		return []reconcile.Status{
@@ -72,13 +73,12 @@ func worked(t *testing.T) *Metrics {
 		}
 	}, Backups: func() backup.Status { return stand }, Audit: func() (int64, int64) { return 7, 2 },
 		Rights: func() map[records.ClusterKey]int { return map[records.ClusterKey]int{"fleet-default/c0": 1200} }, Now: func() time.Time { return now }})
-	o := work.Observer()
-	o.Passed(2 * time.Millisecond)
-	o.Delivered(false)
-	o.Delivered(true)
-	o.Failed()
-	o.Ended(operations.Operation{Kind: "upgrade", State: operations.Succeeded, Started: now, Ended: now.Add(90 * time.Second)})
-	o.Ended(operations.Operation{Kind: "change", State: operations.Aborted, Ended: now}) // it was queued and never began
+	work.Passed(2 * time.Millisecond)
+	work.Delivered(false)
+	work.Delivered(true)
+	work.Failed()
+	work.Ended(operations.Operation{Kind: "upgrade", State: operations.Succeeded, Started: now, Ended: now.Add(90 * time.Second)})
+	work.Ended(operations.Operation{Kind: "change", State: operations.Aborted, Ended: now}) // it was queued and never began
 	return m
 }
 
@@ -132,7 +132,7 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestMetricsAreDocumented holds the table of docs/metrics.md, which `go test ./server/metrics
+// TestMetricsAreDocumented holds the table of docs/reference/metrics.md, which `go test ./server/metrics
 // -update` renews, and the names and units to Prometheus' conventions.
 func TestMetricsAreDocumented(t *testing.T) {
 	families, err := worked(t).registry.Gather()
@@ -158,7 +158,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		}
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), f.GetHelp())
 	}
-	path := filepath.Join("..", "..", "docs", "metrics.md")
+	path := filepath.Join("..", "..", "docs", "reference", "metrics.md")
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	const begin = "|---|---|---|---|\n"
 	head, documented, ok := strings.Cut(string(page), begin)
 	if !ok {
-		t.Fatal("docs/metrics.md has no table")
+		t.Fatal("docs/reference/metrics.md has no table")
 	}
 	if *rewrite {
 		if err := os.WriteFile(path, []byte(head+begin+table.String()), 0o644); err != nil {

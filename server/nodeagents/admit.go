@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/clientip"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/source"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/tunnel/connect"
 )
@@ -94,7 +94,7 @@ func (a *Agents) admit(ctx context.Context, r *http.Request, register bool) (rec
 	if asked.Docker.CredentialHash, err = credential(r); err != nil {
 		return records.Machine{}, err
 	}
-	if from := source.Of(r.RemoteAddr); from.IsValid() {
+	if from := clientip.Of(r.RemoteAddr); from.IsValid() {
 		asked.Docker.Source = from.String()
 	}
 	if _, known := a.State.Machines.Get(asked.Key()); !known && !cluster.Deleting.IsZero() {
@@ -130,7 +130,7 @@ func credential(r *http.Request) (hash string, err error) {
 	if len(text) < shortest || len(text) > longest {
 		return "", no(http.StatusBadRequest, "%s has %d characters; it is %d to %d long", connect.CredentialHeader, len(text), shortest, longest)
 	}
-	return random.Hash(text), nil
+	return randomid.Hash(text), nil
 }
 
 // store writes what the host says of itself, if its name is its own. A new host needs room.

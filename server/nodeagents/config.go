@@ -3,6 +3,7 @@
 package nodeagents
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,7 +38,7 @@ func (a *Agents) config(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(body) // nobody is left to answer when this fails
+	_, _ = w.Write(body) // no client is left to answer when this fails
 }
 
 // wanted is the stored config of the host that asks; a version that it acknowledges is noted.
@@ -77,9 +78,7 @@ func (a *Agents) wanted(ctx context.Context, r *http.Request) (*nodeconfig.NodeC
 	if err != nil {
 		return nil, fmt.Errorf("read the stored node config of machine %s: %w", d.Key, err)
 	}
-	if wanted.AgentCheckInterval == 0 {
-		wanted.AgentCheckInterval = usualInterval
-	}
+	wanted.AgentCheckInterval = cmp.Or(wanted.AgentCheckInterval, usualInterval)
 	return wanted, nil
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/observed"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/tunnel/connect"
 )
@@ -90,7 +90,7 @@ func taints(all []string) []records.Taint {
 
 // created is the machine of a host that registers for the first time.
 func created(m records.Machine, now time.Time) records.Machine {
-	m.UID, m.Generation, m.Created = random.UID(), 1, now
+	m.UID, m.Generation, m.Created = randomid.UID(), 1, now
 	m.Docker.Seen = now
 	m.Status = records.MachineStatus{
 		Condition: records.Condition{

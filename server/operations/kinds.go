@@ -4,33 +4,29 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/drover-project/drover/apitypes"
 )
 
 // Kind is what an operation does; the word is on disk and in answers.
-type Kind string
+type Kind = apitypes.OperationKind
 
 // The kinds of operations.
 const (
-	// KindUpgrade changes the Kubernetes version of a cluster whose machines get plans, KindChange something else that
-	// restarts them; KindProvision brings an RKE1 cluster to what its document says.
-	KindUpgrade   Kind = "upgrade"
-	KindChange    Kind = "change"
-	KindProvision Kind = "provision"
-	// KindPlan gives machines of a fleet a plan.
-	KindPlan Kind = "plan"
-	// KindRemoval removes a machine, KindUninstall a whole cluster.
-	KindRemoval   Kind = "removal"
-	KindUninstall Kind = "uninstall"
-
-	KindSnapshot           Kind = "snapshot"
-	KindRemoveSnapshot     Kind = "remove-snapshot"
-	KindRestore            Kind = "restore"
-	KindRotateCertificates Kind = "rotate-certificates"
-	KindRotateCA           Kind = "rotate-ca"
-	KindRotateKeys         Kind = "rotate-encryption-keys"
-	KindRotateToken        Kind = "rotate-server-token"
-	// KindRehearse tries the restore of a snapshot on a machine, beside its cluster.
-	KindRehearse Kind = "rehearse"
+	KindUpgrade            = apitypes.KindUpgrade
+	KindChange             = apitypes.KindChange
+	KindProvision          = apitypes.KindProvision
+	KindPlan               = apitypes.KindPlan
+	KindRemoval            = apitypes.KindRemoval
+	KindUninstall          = apitypes.KindUninstall
+	KindSnapshot           = apitypes.KindSnapshot
+	KindRemoveSnapshot     = apitypes.KindRemoveSnapshot
+	KindRestore            = apitypes.KindRestore
+	KindRotateCertificates = apitypes.KindRotateCertificates
+	KindRotateCA           = apitypes.KindRotateCA
+	KindRotateKeys         = apitypes.KindRotateKeys
+	KindRotateToken        = apitypes.KindRotateToken
+	KindRehearse           = apitypes.KindRehearse
 )
 
 // use says what operations of a kind are.
@@ -63,11 +59,11 @@ var kinds = map[Kind]use{
 // Kinds are all of them, sorted.
 func Kinds() []Kind { return slices.Sorted(maps.Keys(kinds)) }
 
-// Stepped says that operations of the kind are asked for on clusters whose machines get plans, and done step by step.
-func (k Kind) Stepped() bool { return kinds[k].stepped }
+// Stepped says that operations of a kind are asked for on clusters whose machines get plans, and done step by step.
+func Stepped(k Kind) bool { return kinds[k].stepped }
 
-// RKE1 says that operations of the kind are asked for on RKE1 clusters.
-func (k Kind) RKE1() bool { return kinds[k].rke1 }
+// RKE1 says that operations of a kind are asked for on RKE1 clusters.
+func RKE1(k Kind) bool { return kinds[k].rke1 }
 
 // Names are the kinds that are so, for a sentence.
 func Names(are func(Kind) bool) string {

@@ -73,7 +73,7 @@ func TestEveryTransition(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := Operation{ID: "op-1", State: to, Started: at(1), Log: []Line{{at(9), string(to) + ": because"}}, Wait: before.Wait}
+				want := Operation{ID: "op-1", State: to, Started: at(1), Log: []Line{{At: at(9), Text: string(to) + ": because"}}, Wait: before.Wait}
 				if to.Ended() {
 					want.Ended, want.Wait = at(9), nil
 				}
@@ -106,8 +106,8 @@ func TestTheTableIsWhole(t *testing.T) {
 			t.Errorf("%s has ended and can end again", s)
 		}
 	}
-	Queued.Next()[0] = Failed
-	if Queued.Next()[0] == Failed {
+	Following(Queued)[0] = Failed
+	if Following(Queued)[0] == Failed {
 		t.Error("who asks for the next states can change the table")
 	}
 }
@@ -178,7 +178,7 @@ func TestTaskThatBeginsInTheMiddle(t *testing.T) {
 	o := Operation{}.WithTask(Task{ID: "m", State: TaskFailed, Message: "no space left"}, at(1))
 	want := Operation{
 		Tasks: []Task{{ID: "m", State: TaskFailed, Message: "no space left", Since: at(1), Started: at(1), Ended: at(1)}},
-		Log:   []Line{{at(1), "m: failed: no space left"}},
+		Log:   []Line{{At: at(1), Text: "m: failed: no space left"}},
 	}
 	if diff := cmp.Diff(want, o); diff != "" {
 		t.Error(diff)
@@ -357,7 +357,7 @@ func TestBegin(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := asked
-			want.State, want.Log = c.want, []Line{{at(9), c.log}}
+			want.State, want.Log = c.want, []Line{{At: at(9), Text: c.log}}
 			if c.want == Running {
 				want.Started = at(9)
 			}

@@ -3,6 +3,7 @@
 package operations
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -18,14 +19,12 @@ const (
 )
 
 // WithTask is the operation with the task in place of the one with its ID, or behind the
-// others. Since, Started and Ended are made here from the task before and from now, whatever
-// the given ones say: Since stays while State and Progress stay, Started stays while the task
+// others. Since, Started and Ended are made here from the task before and from now, and never from
+// the given ones: Since stays while State and Progress stay, Started stays while the task
 // is not pending. A task without a state is pending. Where a task's state changes the log gets
 // a line.
 func (o Operation) WithTask(t Task, now time.Time) Operation {
-	if t.State == "" {
-		t.State = TaskPending
-	}
+	t.State = cmp.Or(t.State, TaskPending)
 	t.Progress, t.Message = sentence(t.Progress), sentence(t.Message)
 	i := slices.IndexFunc(o.Tasks, func(other Task) bool { return other.ID == t.ID })
 	before := Task{State: TaskPending}

@@ -57,7 +57,7 @@ func (o Operation) describe() string {
 }
 
 // order sorts the operations of a subject by when they run: what runs already comes before
-// what is queued, whatever the clocks of two servers said when they were made.
+// what is queued, even when the clocks of two servers differed when they were made.
 func order(a, b Operation) int {
 	waits := func(o Operation) int {
 		if o.State == Queued {
@@ -81,8 +81,14 @@ func Active(subject string, all []Operation) (Operation, bool) {
 	return first, found
 }
 
+// Next is the queued operation of the subject whose turn it is.
+func Next(subject string, all []Operation) (Operation, bool) {
+	o, ok := Active(subject, all)
+	return o, ok && o.State == Queued
+}
+
 // Ready says that an operation may run: it has not ended, and none of its subject that has not
-// ended comes before it. It does not matter whether it is in all. Whoever does the work asks it of
+// ended comes before it. It does not matter whether it is in all. The code that does the work asks it of
 // a running operation, too: two that began in the same moment then run one after the other.
 func Ready(o Operation, all []Operation) bool {
 	if o.State.Ended() {

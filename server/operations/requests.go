@@ -47,7 +47,7 @@ func (o Operation) AbortBy(user string, now time.Time) (Operation, error) {
 }
 
 // RetryBy is the operation after a user has asked to try again what failed: Retry has grown and
-// its failed tasks are pending. One that has failed runs again, unless another one of its
+// its failed tasks are pending. An operation that has failed runs again, unless another one of its
 // subject, in all, has not ended. It returns *RefusedError when there is nothing to try again or
 // it must not be tried.
 func (o Operation) RetryBy(user string, all []Operation, now time.Time) (Operation, error) {

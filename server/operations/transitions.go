@@ -6,25 +6,21 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/drover-project/drover/apitypes"
 )
 
 // State is where an operation is.
-type State string
+type State = apitypes.OperationState
 
 // The states of operations.
 const (
-	// Queued waits for those of its subject that are older.
-	Queued State = "queued"
-	// Running is worked on.
-	Running State = "running"
-	// Stopping was asked to stop, and finishes what was begun.
-	Stopping State = "stopping"
-	// Succeeded did all that it was for.
-	Succeeded State = "succeeded"
-	// Failed ended without that; a retry takes it up again.
-	Failed State = "failed"
-	// Aborted was stopped by somebody, or something newer took its place.
-	Aborted State = "aborted"
+	Queued    = apitypes.OperationQueued
+	Running   = apitypes.OperationRunning
+	Stopping  = apitypes.OperationStopping
+	Succeeded = apitypes.OperationSucceeded
+	Failed    = apitypes.OperationFailed
+	Aborted   = apitypes.OperationAborted
 )
 
 // follows says which states may follow each.
@@ -40,11 +36,8 @@ var follows = map[State][]State{
 // States are all states, in the order of an operation's life.
 func States() []State { return []State{Queued, Running, Stopping, Succeeded, Failed, Aborted} }
 
-// Next are the states that may follow this one; none for the end, and for what is not a state.
-func (s State) Next() []State { return slices.Clone(follows[s]) }
-
-// Ended says that the operation is not worked on any more and does not hold up others.
-func (s State) Ended() bool { return s == Succeeded || s == Failed || s == Aborted }
+// Following are the states that may follow one; none for the end, and for what is not a state.
+func Following(s State) []State { return slices.Clone(follows[s]) }
 
 // TransitionError is that a state was to follow one which it cannot follow.
 type TransitionError struct {

@@ -46,7 +46,7 @@ func Type(header string) string {
 }
 
 // Read reads a patch of the content type. The result of its Func has at most limit bytes more than its parts. All
-// errors but those above are about a patch that nobody could read or apply.
+// errors but those above are about a patch that cannot be read or applied.
 func Read(contentType string, patch []byte, limit int64) (Func, error) {
 	switch contentType {
 	case Merge:

@@ -4,14 +4,13 @@ package people
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/directories"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/store"
@@ -21,7 +20,7 @@ import (
 // errors are auth.ErrDisabled, and *RefusedError where the access of the directory lets them not in.
 func (p *People) Arrive(ctx context.Context, d records.Directory, who directories.Person) (u records.User, err error) {
 	who = p.bounded(d, who)
-	err = p.again(func() error {
+	err = store.RetryNew(func() error {
 		known, ok := p.State.UsersByPrincipal.First(who.Principal)
 		if ok && known.Value.Disabled {
 			return auth.ErrDisabled
@@ -47,9 +46,10 @@ func or(mode records.AccessMode) string {
 }
 
 // Renew takes in what a directory says of a user who is away. Whom it would not let in any more loses what they have by it.
+// A conflict with another write is a *store.ConflictError.
 func (p *People) Renew(ctx context.Context, d records.Directory, userID string, who directories.Person) error {
 	who = p.bounded(d, who)
-	return p.again(func() error {
+	return store.RetryNew(func() error {
 		known, ok := p.State.Users.Get(userID)
 		if !ok {
 			return &store.NotFoundError{Collection: "users", Key: userID}
@@ -64,9 +64,9 @@ func (p *People) Renew(ctx context.Context, d records.Directory, userID string, 
 }
 
 // Leave takes from a user what they have by a directory: their groups of it and the sessions that it opened. Of one who is
-// gone, and has no password of this server, all tokens are removed, too.
+// gone, and has no password of this server, all tokens are removed, too. A conflict with another write is a *store.ConflictError.
 func (p *People) Leave(ctx context.Context, kind, userID string, gone bool) error {
-	return p.again(func() error {
+	return store.RetryNew(func() error {
 		known, ok := p.State.Users.Get(userID)
 		if !ok {
 			return nil
@@ -75,31 +75,20 @@ func (p *People) Leave(ctx context.Context, kind, userID string, gone bool) erro
 	})
 }
 
-// again also decides anew what another login has made at the same time.
-func (p *People) again(once func() error) error {
-	for try := 1; ; try++ {
-		err := again(once)
-		if _, exists := errors.AsType[*store.ExistsError](err); exists && try < tries {
-			continue
-		}
-		return err
-	}
-}
-
-// bounded is somebody with the groups that are kept.
+// bounded is a user with the groups that are kept.
 func (p *People) bounded(d records.Directory, who directories.Person) directories.Person {
 	var left int
 	who.Groups, left = directories.Kept(d.Kind, who.Groups, func(group string) bool {
 		return slices.Contains(d.Allowed, group) || p.State.BindingsBySubject.Count(group) > 0
 	})
 	if left > 0 {
-		p.Log.Warn("a directory says more groups of somebody than are kept, those first that a binding names", "directory", d.Kind, "principal", who.Principal,
+		p.Log.Warn("a directory says more groups of a user than are kept, those first that a binding names", "directory", d.Kind, "principal", who.Principal,
 			"kept", len(who.Groups), "left_out", left)
 	}
 	return who
 }
 
-// member says whether somebody has a role in a cluster or a project, by themselves or by a group.
+// member says whether a user has a role in a cluster or a project, by themselves or by a group.
 func (p *People) member(known records.User, who directories.Person) bool {
 	principals := append([]string{who.Principal}, who.Groups...)
 	if known.ID != "" {
@@ -136,7 +125,7 @@ func (p *People) renew(ctx context.Context, kind string, known store.Document[re
 func (p *People) welcome(ctx context.Context, kind string, who directories.Person) (records.User, error) {
 	id := directories.UserID(who.Principal)
 	if _, taken := p.State.Users.Get(id); taken { // by one who is known by another principal since
-		id = "u-" + random.ID(10)
+		id = "u-" + randomid.ID(10)
 	}
 	now := p.Now().UTC()
 	u := records.User{
@@ -155,7 +144,7 @@ func (p *People) welcome(ctx context.Context, kind string, who directories.Perso
 	return u, p.commit(ctx, server, "create user", u.ID+" of "+who.Principal, ops)
 }
 
-// freeName is a login name that nobody has: the one of the directory, that with the directory behind it, or the user's ID.
+// freeName is a login name that no user has: the one of the directory, that with the directory behind it, or the user's ID.
 func (p *People) freeName(kind, login, id string) string {
 	for _, name := range []string{login, login + "@" + kind} {
 		lower := strings.ToLower(name)
@@ -216,7 +205,7 @@ func (p *People) leave(ctx context.Context, kind string, known store.Document[re
 
 // link gives a user the principals by which directories know them. Groups of a directory that knows them no more go. What a new
 // principal brings is known after the directory was asked: its groups, and bindings that name it. So it is given by those who may
-// do everything, and by nobody else.
+// do everything, and by no others.
 func (p *People) link(by auth.Identity, u *records.User, principals []string) error {
 	var linked []string
 	for _, principal := range principals {

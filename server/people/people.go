@@ -1,11 +1,10 @@
 // Package people changes users, roles and bindings in the store, and holds the rules that no right to
-// do so goes beyond: nobody gives or takes more than they have, the last administrator stays one,
-// and nobody locks themselves out.
+// do so goes beyond: no one gives or takes more than they have, the last administrator stays one,
+// and no one locks themselves out.
 package people
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -32,7 +31,7 @@ type Terms struct {
 	// DryRun decides and checks, and writes nothing.
 	DryRun bool
 	// Seen is the revision at which the caller has seen what is to be changed: when there is another one by now, the
-	// change is refused with a *store.ConflictError. Of a built-in role that nobody has changed it is 1; 0 is any.
+	// change is refused with a *store.ConflictError. Of a built-in role that was never changed it is 1; 0 is any.
 	Seen int64
 }
 
@@ -60,9 +59,9 @@ const (
 	Escalation Why = iota + 1
 	// LastAdmin would leave no administrator who can log in.
 	LastAdmin
-	// Oneself is what nobody does to their own user.
+	// Oneself is what no one does to their own user.
 	Oneself
-	// Taken is a name that somebody has.
+	// Taken is a name that another user has.
 	Taken
 	// Unknown is a reference to what is not there.
 	Unknown
@@ -75,7 +74,7 @@ const (
 	Fixed
 	// TooMany is one more than there may be.
 	TooMany
-	// NotAdmitted is somebody of a directory whom its access lets not in.
+	// NotAdmitted is a user of a directory whose access does not let them in.
 	NotAdmitted
 )
 
@@ -90,20 +89,6 @@ func (e *RefusedError) Error() string { return e.Reason }
 
 func refuse(why Why, field, format string, args ...any) error {
 	return &RefusedError{Why: why, Field: field, Reason: fmt.Sprintf(format, args...)}
-}
-
-// tries bounds how often something is decided anew that another write got in the way of.
-const tries = 5
-
-// again decides and writes until no other write got in the way.
-func again(once func() error) error {
-	for try := 1; ; try++ {
-		err := once()
-		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && try < tries {
-			continue
-		}
-		return err
-	}
 }
 
 // covers refuses rules that go beyond what the caller has at a place.
@@ -122,7 +107,7 @@ func describe(r roles.Rule) string {
 	return fmt.Sprintf("%.80v on %.80v of groups %.80q", r.Verbs, r.Resources, r.APIGroups)
 }
 
-// above refuses to change somebody who has what the caller has not: whoever sets their password has
+// above refuses to change a user who has what the caller has not: setting their password gives
 // it, too.
 func (p *People) above(by auth.Identity, u records.User) error {
 	if !by.Grants.Contain(p.State.GrantsOf(u)) {
@@ -132,7 +117,7 @@ func (p *People) above(by auth.Identity, u records.User) error {
 }
 
 // witness finds an administrator who stays when a user or a binding goes, and has the transaction fail
-// when they go at the same moment. Somebody who is one by a group, or by a role of another name, may
+// when they go at the same moment. A user who is one by a group, or by a role of another name, may
 // be away or lose it elsewhere: they do not count.
 func (p *People) witness(user, binding string) ([]store.Op, error) {
 	for _, b := range p.State.BindingsByRole.Find(state.RoleKey{Kind: roles.GlobalRole, ID: roles.Admin}) {
@@ -144,7 +129,7 @@ func (p *People) witness(user, binding string) ([]store.Op, error) {
 		}
 		return []store.Op{p.State.Users.Updating(u), p.State.Bindings.Updating(*b)}, nil
 	}
-	return nil, refuse(LastAdmin, "", "nobody would be left who administrates this server: give the role admin to somebody else first")
+	return nil, refuse(LastAdmin, "", "no one would be left who administrates this server: give the role admin to another user first")
 }
 
 // isAdmin says whether a user is bound to the role admin themselves.

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/projects/membership"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/store"
@@ -32,12 +32,12 @@ func (p *People) CreateProject(ctx context.Context, by auth.Identity, wish recor
 	if err := checkProject(wish); err != nil {
 		return made, err
 	}
-	err = again(func() error {
+	err = store.Retry(func() error {
 		made = wish
 		if made.ID, err = p.projectID(wish.ClusterID, wish.ID); err != nil {
 			return err
 		}
-		made.UID, made.Created, made.CreatorID = random.UID(), p.Now().UTC(), by.UserID
+		made.UID, made.Created, made.CreatorID = randomid.UID(), p.Now().UTC(), by.UserID
 		if len(p.State.Projects.ListIn(wish.ClusterID+"/")) >= maxProjects {
 			return refuse(TooMany, "clusterId", "cluster %s has %d projects, and no more are possible", wish.ClusterID, maxProjects)
 		}
@@ -62,7 +62,7 @@ func (p *People) creatorBindings(by auth.Identity, made records.Project) []roles
 			continue
 		}
 		all = append(all, roles.Binding{
-			ID: ProjectNamespace(made.ID) + ":prtb-" + random.ID(5), Role: r.ID, Subject: roles.Subject{User: roles.LocalUser(by.UserID)},
+			ID: ProjectNamespace(made.ID) + ":prtb-" + randomid.ID(5), Role: r.ID, Subject: roles.Subject{User: roles.LocalUser(by.UserID)},
 			ClusterID: made.ClusterID, ProjectID: made.ID, Created: made.Created, CreatorID: by.UserID,
 		})
 	}
@@ -108,9 +108,9 @@ func checkProject(pr records.Project) error {
 	return checkText("description", pr.Description)
 }
 
-// UpdateProject changes name, description, labels and annotations of a project that people made.
+// UpdateProject changes name, description, labels and annotations of a project that people made. What is not allowed is a *RefusedError.
 func (p *People) UpdateProject(ctx context.Context, by auth.Identity, id string, change func(*records.Project) error) (pr records.Project, err error) {
-	err = again(func() error {
+	err = store.Retry(func() error {
 		d, err := p.project(id)
 		if err != nil {
 			return err
@@ -129,9 +129,9 @@ func (p *People) UpdateProject(ctx context.Context, by auth.Identity, id string,
 }
 
 // RemoveProject removes a project that people made, with all roles and secrets in it. Its namespaces stay in the cluster,
-// and belong to no project then.
+// and belong to no project then. What is not allowed is a *RefusedError.
 func (p *People) RemoveProject(ctx context.Context, by auth.Identity, id string) error {
-	return again(func() error {
+	return store.Retry(func() error {
 		d, err := p.project(id)
 		if err != nil {
 			return err

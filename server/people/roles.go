@@ -55,9 +55,9 @@ func holds(by auth.Identity, r roles.Role, find roles.Lookup) error {
 }
 
 // UpdateRole changes a role; its ID and context stay. Of a built-in one only the flags can be changed. Who has less than the role
-// allowed before takes nothing from it.
+// allowed before takes nothing from it. What is not allowed is a *RefusedError.
 func (p *People) UpdateRole(ctx context.Context, by auth.Identity, kind roles.Kind, id string, change func(*roles.Role) error) (r roles.Role, err error) {
-	err = again(func() error {
+	err = store.Retry(func() error {
 		before, ok := p.State.Role(kind, id)
 		if !ok {
 			return &store.NotFoundError{Collection: "roles", Key: id}
@@ -101,15 +101,15 @@ func sameRules(a, b roles.Role) bool {
 	return a.Name == b.Name && a.Description == b.Description && slices.Equal(a.Inherits, b.Inherits) && slices.EqualFunc(a.Rules, b.Rules, same)
 }
 
-// RemoveRole removes a role that nobody has and no other role inherits.
+// RemoveRole removes a role that no one has and no other role inherits. What is not allowed is a *RefusedError.
 func (p *People) RemoveRole(ctx context.Context, by auth.Identity, kind roles.Kind, id string) error {
-	return again(func() error {
+	return store.Retry(func() error {
 		r, ok := p.State.Role(kind, id)
 		switch {
 		case !ok:
 			return &store.NotFoundError{Collection: "roles", Key: id}
 		case r.Builtin:
-			return refuse(Fixed, "", "role %s comes with the server and cannot be removed; a locked one is given to nobody", id)
+			return refuse(Fixed, "", "role %s comes with the server and cannot be removed; a locked one is given to no one", id)
 		}
 		if n := p.State.BindingsByRole.Count(state.RoleKey{Kind: kind, ID: id}); n > 0 {
 			return refuse(InUse, "", "role %s (%s) is given by %d bindings: remove them first", r.Name, id, n)
@@ -130,10 +130,10 @@ func (p *People) RemoveRole(ctx context.Context, by auth.Identity, kind roles.Ki
 	})
 }
 
-// Bind gives a role to somebody. The binding has a role, a subject, and the cluster or the project where the
+// Bind gives a role to a user or a group. The binding has a role, a subject, and the cluster or the project where the
 // role holds, which the caller has found to exist. Its ID is empty, or the name that the caller chose. Its errors are *roles.InvalidError and *RefusedError.
 func (p *People) Bind(ctx context.Context, by auth.Identity, wish roles.Binding) (b roles.Binding, err error) {
-	err = again(func() error {
+	err = store.Retry(func() error {
 		var ops []store.Op
 		if b, ops, err = p.binding(by, wish); err != nil {
 			return err
@@ -179,7 +179,7 @@ func (p *People) binding(by auth.Identity, b roles.Binding) (roles.Binding, []st
 	case role.Context != scope:
 		return b, nil, refuse(Unfit, field, "role %s is of a %s and cannot be given in a %s", b.Role, role.Context, scope)
 	case role.Locked:
-		return b, nil, refuse(Locked, field, "role %s is locked: it is given to nobody any more", b.Role)
+		return b, nil, refuse(Locked, field, "role %s is locked: it is given to no one any more", b.Role)
 	}
 	if err := covers(by, roles.Resolve(role, p.State.Role), roles.Place{Cluster: b.ClusterID, Project: b.ProjectID}, "role "+role.ID); err != nil {
 		return b, nil, err
@@ -195,9 +195,9 @@ func (p *People) binding(by auth.Identity, b roles.Binding) (roles.Binding, []st
 // ProjectNamespace is the namespace of a project's own objects: its id with a dash.
 func ProjectNamespace(projectID string) string { return strings.Replace(projectID, ":", "-", 1) }
 
-// Rebind changes labels and annotations of a binding; nothing else of one changes.
+// Rebind changes labels and annotations of a binding; nothing else of one changes. What is not allowed is a *RefusedError.
 func (p *People) Rebind(ctx context.Context, by auth.Identity, id string, labels, annotations map[string]string) (b roles.Binding, err error) {
-	err = again(func() error {
+	err = store.Retry(func() error {
 		d, ok := p.State.Bindings.Get(id)
 		if !ok {
 			return &store.NotFoundError{Collection: "bindings", Key: id}
@@ -212,9 +212,9 @@ func (p *People) Rebind(ctx context.Context, by auth.Identity, id string, labels
 	return b, err
 }
 
-// Unbind takes a role from somebody; nobody takes what they could not give.
+// Unbind takes a role from a user or a group; no one takes what they could not give. What is not allowed is a *RefusedError.
 func (p *People) Unbind(ctx context.Context, by auth.Identity, id string) error {
-	return again(func() error {
+	return store.Retry(func() error {
 		d, ok := p.State.Bindings.Get(id)
 		if !ok {
 			return &store.NotFoundError{Collection: "bindings", Key: id}
@@ -241,7 +241,7 @@ func (p *People) Unbind(ctx context.Context, by auth.Identity, id string) error 
 	})
 }
 
-// NewUserRoles are the IDs of the global roles that new users get where nobody chose any.
+// NewUserRoles are the IDs of the global roles that new users get where none were chosen.
 func (p *People) NewUserRoles() []string {
 	var ids []string
 	for _, r := range p.State.Roles(roles.GlobalRole) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/store"
@@ -25,7 +25,7 @@ type NewUser struct {
 	ID                                 string
 	Username, DisplayName, Description string
 	Labels, Annotations                map[string]string
-	// Password has at least MinLength characters. With NoPassword there is none, until somebody sets it.
+	// Password has at least MinLength characters. With NoPassword there is none, until it is set.
 	Password   string
 	NoPassword bool
 	MinLength  int
@@ -59,7 +59,7 @@ func checkUsername(name string) error {
 // chosen is the ID that a caller chose, or one that is made up.
 func chosen(id, prefix string) (string, error) {
 	if id == "" {
-		return prefix + random.ID(5), nil
+		return prefix + randomid.ID(5), nil
 	}
 	if problems := validation.IsDNS1123Label(id); len(problems) > 0 {
 		return "", &roles.InvalidError{Field: "id", Reason: fmt.Sprintf("%.80q is not a valid name: %s", id, problems[0])}
@@ -68,7 +68,7 @@ func chosen(id, prefix string) (string, error) {
 }
 
 // chosenUser is chosen for users. Their IDs are their names inside clusters, where others have names of other forms, such as
-// the certificates of Kubernetes' own parts: nobody becomes one of those.
+// the certificates of Kubernetes' own parts: no user becomes one of those.
 func chosenUser(id string) (string, error) {
 	if id != "" && !strings.HasPrefix(id, "u-") && !strings.HasPrefix(id, "user-") {
 		return "", &roles.InvalidError{Field: "id", Reason: fmt.Sprintf("%.80q is not a valid id of a user: it begins with u- or user-", id)}
@@ -136,7 +136,7 @@ type UserChange struct {
 // UpdateUser changes a user. One who is disabled is logged out everywhere: their sessions are removed
 // and their tokens are refused until they are enabled again, and what those opened ends.
 func (p *People) UpdateUser(ctx context.Context, by auth.Identity, id string, change UserChange) (u records.User, err error) {
-	err = again(func() error {
+	err = store.Retry(func() error {
 		d, ok := p.State.Users.Get(id)
 		if !ok {
 			return &store.NotFoundError{Collection: "users", Key: id}
@@ -188,7 +188,7 @@ func set[T any](to, from *T) {
 // disabling is what goes with a user who may not log in any more.
 func (p *People) disabling(by auth.Identity, u records.User) ([]store.Op, error) {
 	if u.ID == by.UserID {
-		return nil, refuse(Oneself, "enabled", "nobody disables themselves: ask another administrator")
+		return nil, refuse(Oneself, "enabled", "no one disables themselves: ask another administrator")
 	}
 	var ops []store.Op
 	if p.isAdmin(u) {
@@ -218,9 +218,9 @@ func (p *People) SetPassword(ctx context.Context, by auth.Identity, id, password
 	return p.Auth.SetPassword(ctx, id, password, minLength, by.TokenName)
 }
 
-// RemoveUser removes a user with their tokens and bindings, in one transaction.
+// RemoveUser removes a user with their tokens and bindings, in one transaction. What is not allowed is a *RefusedError.
 func (p *People) RemoveUser(ctx context.Context, by auth.Identity, id string) error {
-	return again(func() error {
+	return store.Retry(func() error {
 		d, ok := p.State.Users.Get(id)
 		if !ok {
 			return &store.NotFoundError{Collection: "users", Key: id}
@@ -229,7 +229,7 @@ func (p *People) RemoveUser(ctx context.Context, by auth.Identity, id string) er
 			return err
 		}
 		if id == by.UserID {
-			return refuse(Oneself, "", "nobody removes themselves: ask another administrator")
+			return refuse(Oneself, "", "no one removes themselves: ask another administrator")
 		}
 		if err := p.above(by, d.Value); err != nil {
 			return err

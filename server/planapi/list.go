@@ -81,7 +81,7 @@ func (a *API) secrets(w http.ResponseWriter, r *http.Request) error {
 	return a.list(w, who, r.PathValue("namespace"), o)
 }
 
-// list has the Secrets of people, too, which whoever sees plans may read.
+// list has the Secrets of people, too, which a user who sees plans may read.
 func (a *API) list(w http.ResponseWriter, who auth.Identity, namespace string, o listOptions) error {
 	revision := a.state.Store.Revision() // before the list: everything up to it is in the list
 	if o.Match == "Exact" && o.Version != revision {

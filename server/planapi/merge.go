@@ -93,7 +93,7 @@ func readPatch(contentType string, text []byte) (patch.Func, error) {
 }
 
 // patchFailure turns what is wrong with a patch into an answer: a failed "test" operation is
-// not the same as a patch that nobody could apply.
+// not the same as a patch that cannot be applied.
 func patchFailure(err error) *failure {
 	switch {
 	case errors.Is(err, patch.ErrTest):

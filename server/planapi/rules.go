@@ -1,5 +1,5 @@
 // What becomes of an update: pure decisions over the Secret as it is stored and what
-// somebody sends.
+// a client sends.
 
 package planapi
 

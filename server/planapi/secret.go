@@ -110,7 +110,7 @@ func (a *API) patch(w http.ResponseWriter, r *http.Request, key string) error {
 		}
 		next, version, err := a.adminChange(r, patched)(d)
 		if version == decimal(d.Revision) {
-			version = "" // the patch did not name one: it is meant for whatever is there
+			version = "" // the patch did not name one: it is meant for any version
 		}
 		return next, version, err
 	})
@@ -240,7 +240,7 @@ func checkBodyType(r *http.Request) error {
 }
 
 // readBody reads a body into memory that other bodies had before; release gives it on.
-// Whatever is to last is copied out of it.
+// What is to last is copied out of it.
 func (a *API) readBody(w http.ResponseWriter, r *http.Request) (content []byte, release func(), err error) {
 	read, ok := a.bodies.Get().(*bytes.Buffer)
 	if !ok {

@@ -88,7 +88,7 @@ func sendJSON(w http.ResponseWriter, code int, v any) {
 	sendBytes(w, code, append(body, '\n'))
 }
 
-// sendBytes answers with JSON. Nobody is left to notify when the client has gone.
+// sendBytes answers with JSON. No client is left to notify when the client has gone.
 func sendBytes(w http.ResponseWriter, code int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")

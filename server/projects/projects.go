@@ -1,5 +1,5 @@
 // Package projects makes the two projects that every cluster has, Default and System, from the cluster, whose record has
-// their IDs. Those that people make are records.Project in the store.
+// their IDs. Projects that people make are records.Project in the store.
 //
 // Wire source of labels: rancher/rancher pkg/controllers/management/auth/project_cluster.
 package projects
@@ -7,7 +7,7 @@ package projects
 import (
 	"time"
 
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -42,4 +42,4 @@ func New(clusterID string, now time.Time) records.ClusterProjects {
 }
 
 // ID is a random ID of a project: "<cluster id>:p-xxxxx".
-func ID(clusterID string) string { return clusterID + ":p-" + random.ID(5) }
+func ID(clusterID string) string { return clusterID + ":p-" + randomid.ID(5) }

@@ -2,7 +2,7 @@
 // and the bytes of their documents. The bounds are settings.
 //
 // All is decided in one place: every write to the store passes Check. It counts what is written during a person's request, which route.Call.Ctx
-// says of its context, over whatever API the request came, and machines, which register without a person. What the server
+// says of its context, over any API, and machines, which register without a person. What the server
 // writes by itself, and what a backup brings back, meets no quota.
 //
 // What one server admits it counts at once, what others have written as soon as it sees it: of several servers, a quota can be
@@ -15,8 +15,8 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
@@ -70,7 +70,7 @@ type counted struct {
 	all   func() store.Sum
 }
 
-// New has all writes of a state counted from now on. It is called before anybody writes.
+// New has all writes of a state counted from now on. It is called before the first write.
 func New(st *state.State, set *settings.Settings) *Quotas {
 	q := &Quotas{state: st, settings: set, counted: map[store.Bindable]counted{}, writing: map[growth]int64{}}
 	tally(q, st.Clusters, Clusters, true, func(c *records.Cluster) (string, bool) { return c.CreatorID, true })

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -67,15 +68,7 @@ type Result struct {
 }
 
 // Wait is what a key waits for.
-type Wait struct {
-	// Object is what cannot go on, such as "cluster fleet-default/c1", and Host where, if it is a host that is waited for.
-	Object string `json:"object"`
-	Host   string `json:"host,omitempty"`
-	// Cause is why, as a sentence without a full stop.
-	Cause string `json:"cause"`
-	// Since is filled in by the runtime: when the key began to wait for the same.
-	Since time.Time `json:"since"`
-}
+type Wait = apitypes.Waiting
 
 // Queue takes keys. Its methods do not block, and do nothing while the worker does not run.
 type Queue interface {

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -50,12 +51,8 @@ type state struct {
 }
 
 func newRunner(c Worker, log *slog.Logger, now func() time.Time) *runner {
-	if c.RetryFirst == 0 {
-		c.RetryFirst = time.Second
-	}
-	if c.RetryLast == 0 {
-		c.RetryLast = time.Minute
-	}
+	c.RetryFirst = cmp.Or(c.RetryFirst, time.Second)
+	c.RetryLast = cmp.Or(c.RetryLast, time.Minute)
 	if c.Keys == nil {
 		c.Keys = func() []string { return []string{""} }
 	}

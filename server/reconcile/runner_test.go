@@ -287,7 +287,7 @@ func TestWaitsSaySinceWhen(t *testing.T) {
 		}})
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		want := []KeyWait{{Key: "a", Wait: Wait{Object: "cluster c1", Host: "h1", Cause: "its API does not answer", Since: began}}}
+		want := []KeyWait{{Key: "a", Waiting: Wait{Object: "cluster c1", Host: "h1", Cause: "its API does not answer", Since: began}}}
 		if s := w.status(); s.Waiting != 1 || !cmp.Equal(s.Waits, want) || s.Failed != 0 || s.Retries < 10 {
 			t.Errorf("status of a worker that waits: %+v", s)
 		}

@@ -4,56 +4,24 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/drover-project/drover/apitypes"
 )
 
 // shown is how many waits and faults of a worker are told: enough to see the kind, not a list of a thousand clusters.
 const shown = 20
 
 // Status is what is known of a worker on this server. Counts are since the server started.
-type Status struct {
-	Name       string   `json:"name"`
-	Title      string   `json:"title"`
-	Watches    []string `json:"watches"`
-	Everywhere bool     `json:"everywhere,omitempty"`
-	// Running says that it runs on this server, since Since.
-	Running bool      `json:"running"`
-	Since   time.Time `json:"since,omitzero"`
-	// Keys is how many keys there are, Queued how many of them wait for their turn, and Working which are worked on, oldest first.
-	Keys    int       `json:"keys"`
-	Queued  int       `json:"queued"`
-	Working []Working `json:"working,omitempty"`
-	// Waits and Faults are of the keys that wait or failed last, oldest first; Waiting and Failing count all of them.
-	Waits   []KeyWait `json:"waits,omitempty"`
-	Faults  []Fault   `json:"faults,omitempty"`
-	Waiting int       `json:"waiting,omitempty"`
-	Failing int       `json:"failing,omitempty"`
-
-	Succeeded   uint64        `json:"succeeded"`
-	Failed      uint64        `json:"failed,omitempty"`
-	Retries     uint64        `json:"retries,omitempty"`
-	Latency     time.Duration `json:"latency"` // the sum of how long keys waited for their turn, in nanoseconds
-	LastSuccess time.Time     `json:"lastSuccess,omitzero"`
-	LastFault   *Fault        `json:"lastFault,omitempty"`
-}
+type Status = apitypes.WorkerStatus
 
 // Working is a key that is worked on.
-type Working struct {
-	Key   string    `json:"key"`
-	Since time.Time `json:"since"`
-}
+type Working = apitypes.WorkingKey
 
 // KeyWait is what a key waits for.
-type KeyWait struct {
-	Key string `json:"key"`
-	Wait
-}
+type KeyWait = apitypes.WorkerWait
 
 // Fault is a failure of a key.
-type Fault struct {
-	Key   string    `json:"key"`
-	Error string    `json:"error"`
-	At    time.Time `json:"at"`
-}
+type Fault = apitypes.WorkerFault
 
 // counts are what a worker has done since the server started.
 type counts struct {
@@ -103,7 +71,7 @@ func (w *runner) status() Status {
 			s.Working = append(s.Working, Working{Key: key, Since: k.working})
 		}
 		if k.wait != nil {
-			s.Waits = append(s.Waits, KeyWait{Key: key, Wait: *k.wait})
+			s.Waits = append(s.Waits, KeyWait{Key: key, Waiting: *k.wait})
 		}
 		if k.fault != "" {
 			s.Faults = append(s.Faults, Fault{Key: key, Error: k.fault, At: k.failed})

@@ -15,7 +15,7 @@ type ClusterAgent struct {
 	// CA is the PEM of the authorities of which the API server's certificate has to be; empty while no agent was let in. A record of
 	// before there was a pin has in it what the last agent sent, which is the pin from then on.
 	CA string `json:"ca"`
-	// Name is the host that the API server's certificate has to be for, whatever address an agent announces; see ServerName.
+	// Name is the host that the API server's certificate has to be for, with any address that an agent announces; see ServerName.
 	Name string `json:"name,omitempty"`
 	// UID is that of the cluster's namespace kube-system; empty in records of before it was asked for.
 	UID string `json:"uid,omitempty"`

@@ -2,7 +2,11 @@
 
 package records
 
-import "time"
+import (
+	"time"
+
+	"github.com/drover-project/drover/apitypes"
+)
 
 // Kinds of directories, which are also their names: there is one of each at most, as clients of Rancher expect, and what
 // people and groups are called begins with it.
@@ -29,7 +33,7 @@ const (
 // Directory is the configuration of one. Sensitive. Key: Kind.
 type Directory struct {
 	Kind string `json:"kind"`
-	// Disabled keeps the configuration and lets nobody in by it.
+	// Disabled keeps the configuration and lets no user in by it.
 	Disabled bool `json:"disabled,omitempty"`
 	// DisplayName is what people who log in read; empty for the kind.
 	DisplayName string     `json:"displayName,omitempty"`
@@ -43,64 +47,19 @@ type Directory struct {
 }
 
 // LDAPDirectory is how an OpenLDAP or an Active Directory is asked.
-type LDAPDirectory struct {
-	// URL is ldaps://host[:port], or ldap:// with StartTLS or Plaintext.
-	URL      string `json:"url"`
-	StartTLS bool   `json:"startTLS,omitempty"`
-	// Plaintext sends passwords that anybody on the way can read.
-	Plaintext bool `json:"plaintext,omitempty"`
-	// CA is PEM of the authorities to trust; empty for those of the system.
-	CA string `json:"ca,omitempty"`
-	// BindDN and BindPassword are of the account that looks for people and groups.
-	BindDN       string `json:"bindDN"`
-	BindPassword string `json:"bindPassword,omitempty"`
-
-	Users  LDAPUsers  `json:"users"`
-	Groups LDAPGroups `json:"groups,omitzero"`
-}
+type LDAPDirectory = apitypes.LDAPDirectory
 
 // LDAPUsers is where people are, and by which attributes they are known.
-type LDAPUsers struct {
-	Base string `json:"base"`
-	// Filter is one that entries of people match; empty for the usual one of the kind.
-	Filter string `json:"filter,omitempty"`
-	// Login and Name are attributes; empty for uid and cn, in an Active Directory sAMAccountName and displayName.
-	Login string `json:"login,omitempty"`
-	Name  string `json:"name,omitempty"`
-}
+type LDAPUsers = apitypes.LDAPUsers
 
 // LDAPGroups is where groups are; without a Base there are none.
-type LDAPGroups struct {
-	Base   string `json:"base,omitempty"`
-	Filter string `json:"filter,omitempty"`
-	// Member is the attribute that holds the DNs of members; empty for member.
-	Member string `json:"member,omitempty"`
-	// Nested also finds the groups that groups are in.
-	Nested bool `json:"nested,omitempty"`
-}
+type LDAPGroups = apitypes.LDAPGroups
 
 // OIDCDirectory is how a provider of OpenID Connect is asked.
-type OIDCDirectory struct {
-	Issuer       string   `json:"issuer"`
-	ClientID     string   `json:"clientID"`
-	ClientSecret string   `json:"clientSecret,omitempty"`
-	CA           string   `json:"ca,omitempty"`
-	Scopes       []string `json:"scopes,omitempty"`
-	// GroupsClaim, LoginClaim and NameClaim are claims of the ID token or of the userinfo endpoint; empty for groups,
-	// preferred_username and name.
-	GroupsClaim string `json:"groupsClaim,omitempty"`
-	LoginClaim  string `json:"loginClaim,omitempty"`
-	NameClaim   string `json:"nameClaim,omitempty"`
-}
+type OIDCDirectory = apitypes.OIDCDirectory
 
 // GitHubDirectory is how github.com or a GitHub Enterprise Server is asked.
-type GitHubDirectory struct {
-	// URL is of an Enterprise Server; empty for https://github.com.
-	URL          string `json:"url,omitempty"`
-	CA           string `json:"ca,omitempty"`
-	ClientID     string `json:"clientID"`
-	ClientSecret string `json:"clientSecret,omitempty"`
-}
+type GitHubDirectory = apitypes.GitHubDirectory
 
 // DirectoryToken is by what a directory is asked about a user who is away: a refresh token of OpenID Connect, or an access
 // token of GitHub. Sensitive. Key: the ID of the user.

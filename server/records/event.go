@@ -16,7 +16,7 @@ const (
 	EventOfOperation = "operation"
 	// EventOfRehearsal is that a rehearsal of the cluster's snapshots has ended, or that one which is due does not begin.
 	EventOfRehearsal = "rehearsal"
-	// EventOfRights is that somebody has changed by hand what the server keeps of rights in the cluster, or that nothing differs any more.
+	// EventOfRights is that a user has changed by hand what the server keeps of rights in the cluster, or that nothing differs any more.
 	EventOfRights = "rights"
 )
 

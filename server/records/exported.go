@@ -5,16 +5,12 @@ package records
 import (
 	"fmt"
 	"time"
+
+	"github.com/drover-project/drover/apitypes"
 )
 
 // Exported says that a cluster is in other hands, and since when.
-type Exported struct {
-	By string    `json:"by,omitempty"`
-	At time.Time `json:"at"`
-	// Imported says that it has never been in the server's: it was made by the rke command line, and nobody has said yet that
-	// the server may begin.
-	Imported bool `json:"imported,omitempty"`
-}
+type Exported = apitypes.Exported
 
 // ExportedError says that something was asked for on a cluster that the server does not touch.
 type ExportedError struct {
@@ -23,11 +19,11 @@ type ExportedError struct {
 }
 
 func (e *ExportedError) Error() string {
-	return fmt.Sprintf("%s, and the server does not touch it; `drover clusters resume %s` takes it up", e.Since(e.Cluster), e.Cluster)
+	return fmt.Sprintf("%s, and the server does not touch it; `drover clusters resume %s` takes it up", ExportedSince(e.Exported, e.Cluster), e.Cluster)
 }
 
-// Since is a part of a sentence, as in "cluster prod was exported at 2026-11-22T12:00:00Z".
-func (e Exported) Since(cluster string) string {
+// ExportedSince is a part of a sentence, as in "cluster prod was exported at 2026-11-22T12:00:00Z".
+func ExportedSince(e Exported, cluster string) string {
 	what := "exported"
 	if e.Imported {
 		what = "imported"

@@ -20,7 +20,7 @@ type Fleet struct {
 	CreatorID string `json:"creatorID,omitempty"`
 }
 
-// GivenPlan is a plan that somebody gave to machines of a fleet. Sensitive. It is never changed. Key: that of the
+// GivenPlan is a plan that a user gave to machines of a fleet. Sensitive. It is never changed. Key: that of the
 // operation that carries it out, "<fleet's key>/<operation's id>".
 type GivenPlan struct {
 	// Plan is the plan as it goes on the wire.

@@ -1,5 +1,5 @@
 // The names by which things refer to each other. Each is text in one form and a type of
-// its own, so that one is not taken for another and nobody cuts and joins them by hand.
+// its own, so that one is not taken for another and no code cuts and joins them by hand.
 
 package records
 

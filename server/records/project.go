@@ -64,7 +64,7 @@ func (p Project) Short() string {
 	return short
 }
 
-// Differs is what somebody has changed by hand of the rights that the server keeps in a cluster, while it
+// Differs is what was changed by hand of the rights that the server keeps in a cluster, while it
 // reports that and does not put it back.
 type Differs struct {
 	Since time.Time `json:"since"`

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/operations"
@@ -23,7 +24,7 @@ type Object struct {
 	Created     time.Time         `json:"created,omitzero"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Deleting is when removal was asked for; zero while nobody did.
+	// Deleting is when removal was asked for; zero while no user did.
 	Deleting time.Time `json:"deleting,omitzero"`
 }
 
@@ -37,13 +38,13 @@ type Cluster struct {
 	ID        string           `json:"id"`
 	CreatorID string           `json:"creatorID,omitempty"`
 	Spec      clusterspec.Spec `json:"spec"`
-	// Paused is who keeps the server from beginning anything on the cluster's machines; nil when nobody does.
+	// Paused is who keeps the server from beginning anything on the cluster's machines; nil when no one does.
 	Paused *Pause `json:"paused,omitempty"`
 	// Exported is who took the cluster out of the server's hands, which does not touch it then; nil while it is the server's to change.
 	Exported *Exported `json:"exported,omitempty"`
 	// Requests are what the document asked for once, by the kinds of operations.
 	Requests map[operations.Kind]Requested `json:"requests,omitempty"`
-	// Owners say who set which field, as metadata.managedFields of Kubernetes; empty while nobody asked for it.
+	// Owners say who set which field, as metadata.managedFields of Kubernetes; empty while it was not asked for.
 	Owners json.RawMessage `json:"owners,omitempty"`
 	// Granted are the Secrets and ConfigMaps that the cluster may use since a person who may read them applied its document, by
 	// their keys; what the document does not name any more is not among them. Package references makes them.
@@ -107,12 +108,7 @@ type ClusterStatus struct {
 }
 
 // Warning is something that a person should look at.
-type Warning struct {
-	// Code is the row of the catalogue of causes (server/decide/verdict), Cause a sentence, NextStep what a person does.
-	Code     string `json:"code"`
-	Cause    string `json:"cause"`
-	NextStep string `json:"nextStep,omitempty"`
-}
+type Warning = apitypes.Warning
 
 // ClusterSecrets are the join tokens of a cluster. Sensitive. Key: the cluster's key.
 // The server token encrypts the cluster's bootstrap data and every snapshot: it is
@@ -157,39 +153,10 @@ type RegistrationToken struct {
 func (t RegistrationToken) Key() string { return t.ClusterID + "/" + t.Name }
 
 // Taint is a Kubernetes node taint.
-type Taint struct {
-	Key    string `json:"key"`
-	Value  string `json:"value,omitempty"`
-	Effect string `json:"effect"`
-}
+type Taint = apitypes.Taint
 
 // Roles of a machine in its cluster.
-type Roles struct {
-	Etcd         bool `json:"etcd,omitempty"`
-	ControlPlane bool `json:"controlPlane,omitempty"`
-	Worker       bool `json:"worker,omitempty"`
-}
-
-// String is the roles as people write them: "etcd,controlplane,worker"; "none" without any.
-func (r Roles) String() string {
-	s := ""
-	for _, role := range []struct {
-		has  bool
-		name string
-	}{{r.Etcd, "etcd"}, {r.ControlPlane, "controlplane"}, {r.Worker, "worker"}} {
-		if !role.has {
-			continue
-		}
-		if s != "" {
-			s += ","
-		}
-		s += role.name
-	}
-	if s == "" {
-		return "none"
-	}
-	return s
-}
+type Roles = apitypes.Roles
 
 // Machine is a registered host. Sensitive. Key: Object.Key. Its namespace is the cluster's, or, for a
 // Docker host, the cluster's ID, since those are named after their hostnames.
@@ -253,10 +220,7 @@ type Leave struct {
 }
 
 // Claim is a registration that did not show that it came from the machine's host.
-type Claim struct {
-	Source string    `json:"source"` // as in Origin
-	At     time.Time `json:"at"`
-}
+type Claim = apitypes.Claim
 
 // Origin is whom a host registered by: registration token and network.
 type Origin struct {
@@ -283,26 +247,7 @@ func (m Machine) Subject() Subject {
 }
 
 // DockerHost is what a node agent said of the Docker on its host when it connected last.
-type DockerHost struct {
-	// EngineID is Docker's own name for itself; empty when the agent did not report it.
-	EngineID        string `json:"engineID,omitempty"`
-	ServerVersion   string `json:"serverVersion,omitempty"`
-	OperatingSystem string `json:"operatingSystem,omitempty"`
-	KernelVersion   string `json:"kernelVersion,omitempty"`
-	Architecture    string `json:"architecture,omitempty"`
-	CgroupDriver    string `json:"cgroupDriver,omitempty"`
-	StorageDriver   string `json:"storageDriver,omitempty"`
-	// Seen is when an agent was let in last.
-	Seen time.Time `json:"seen,omitzero"`
-	// CredentialHash is the hash of the host's own credential; empty for original agents, which have none.
-	CredentialHash string `json:"credentialHash,omitempty"`
-	// Source is the address, or the /64, that the agent came from last; empty in records of before it was kept.
-	Source string `json:"source,omitempty"`
-	// Moved says that Source has changed while the host had no credential, so that it may be another host: it gets none any more.
-	Moved bool `json:"moved,omitempty"`
-	// AppliedNodeConfig is the version that the agent acknowledged.
-	AppliedNodeConfig int `json:"appliedNodeConfig,omitempty"`
-}
+type DockerHost = apitypes.DockerHost
 
 // PlanSecretName is the name of the machine's plan Secret.
 func (m Machine) PlanSecretName() string { return m.Name + PlanSecretEnd }
@@ -310,7 +255,7 @@ func (m Machine) PlanSecretName() string { return m.Name + PlanSecretEnd }
 // Condition names what a machine is and what holds it there.
 type Condition struct {
 	State MachineState `json:"state"`
-	// Code is the row of the catalogue of causes (server/decide/verdict); empty for Active.
+	// Code is the row of the catalogue of causes (server/decide/catalogue); empty for Active.
 	Code string `json:"code,omitempty"`
 	// Cause is a sentence that names object, host and reason; empty for Active.
 	Cause string `json:"cause,omitempty"`
@@ -370,10 +315,10 @@ type Given struct {
 
 // Drain is a machine on its way through a change that moves its pods away first.
 type Drain struct {
-	// ID names the drain to whoever performs it.
+	// ID names the drain to the code that performs it.
 	ID    string    `json:"id"`
 	Since time.Time `json:"since"`
-	// WasCordoned says that somebody had cordoned the node before; it stays so then.
+	// WasCordoned says that a user had cordoned the node before; it stays so then.
 	WasCordoned bool `json:"wasCordoned,omitempty"`
 	// Options are the canonical JSON of the options, as hooks have to repeat it.
 	Options string `json:"options"`
@@ -384,32 +329,13 @@ type Drain struct {
 }
 
 // Transition is one state walked through.
-type Transition struct {
-	State MachineState `json:"state"`
-	At    time.Time    `json:"at"`
-}
+type Transition = apitypes.Transition
 
 // PlanFailure is what an agent reported of a plan that could not be applied.
-type PlanFailure struct {
-	Checksum string    `json:"checksum"`
-	At       time.Time `json:"at"`
-	// Instruction is the name of the failing instruction, or empty when a file was at fault.
-	Instruction string `json:"instruction,omitempty"`
-	// Output is the last lines it printed, at most 8 KiB.
-	Output string `json:"output,omitempty"`
-}
+type PlanFailure = apitypes.PlanFailure
 
 // NodeRef is the Kubernetes node of a machine as the cluster's API shows it.
-type NodeRef struct {
-	Name           string   `json:"name"`
-	UID            string   `json:"uid"`
-	ProviderID     string   `json:"providerID,omitempty"`
-	KubeletVersion string   `json:"kubeletVersion,omitempty"`
-	Addresses      []string `json:"addresses,omitempty"`
-	Ready          bool     `json:"ready"`
-	// NotReady is the API's own reason and message while Ready is false.
-	NotReady string `json:"notReady,omitempty"`
-}
+type NodeRef = apitypes.NodeRef
 
 // PlanSecret is the plan of one machine and what its agent reports. Sensitive. Key: Object.Key.
 type PlanSecret struct {
@@ -480,7 +406,7 @@ type Connection struct {
 // Key is "<subject>|<replica>".
 func (c Connection) Key() string { return c.Subject + "|" + c.Replica }
 
-// ServerSecret is something that all servers of one store share and nobody else knows.
+// ServerSecret is something that all servers of one store share and no others know.
 // Sensitive. Key: its name.
 type ServerSecret struct {
 	// Value is text of the alphabet of tokens, or PEM.

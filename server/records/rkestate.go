@@ -4,18 +4,19 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/operations"
 )
 
 // RKEState is what the server remembers of an RKE1 cluster; without one nothing was deployed. Sensitive. Key: that of the cluster.
 type RKEState struct {
 	// State is the content of cluster.rkestate, with all keys of the cluster. A large one is in Packed instead, compressed;
-	// server/rke/want reads both.
+	// server/rke/desired reads both.
 	State  json.RawMessage `json:"state,omitempty"`
 	Packed []byte          `json:"packed,omitempty"`
 	// Hosts are the addresses of the hosts that have something of the cluster, or may have, sorted.
 	Hosts []string `json:"hosts,omitempty"`
-	// Done is the stamp of what was brought about on all hosts last, Halted that of what a user stopped; see server/rke/want.
+	// Done is the stamp of what was brought about on all hosts last, Halted that of what a user stopped; see server/rke/desired.
 	Done   string `json:"done,omitempty"`
 	Halted string `json:"halted,omitempty"`
 	// Since is when the cluster was what it should be for the first time.
@@ -52,10 +53,4 @@ type RKESnapshot struct {
 }
 
 // RKESnapshotOn is a snapshot on a host.
-type RKESnapshotOn struct {
-	Address string `json:"address"`
-	// Size is the archive's, in bytes.
-	Size int64 `json:"size"`
-	// State says that the cluster's state is in it.
-	State bool `json:"state,omitempty"`
-}
+type RKESnapshotOn = apitypes.SnapshotHost

@@ -3,16 +3,16 @@
 package records
 
 import (
-	"fmt"
 	"path"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 )
 
 // SnapshotInS3 stands for a machine in the records of snapshots that are in S3.
-const SnapshotInS3 = "s3"
+const SnapshotInS3 = apitypes.SnapshotInS3
 
 // Snapshot is a snapshot of a cluster's etcd on one of its hosts. Sensitive, by its Spec. Key: Key.
 type Snapshot struct {
@@ -43,35 +43,7 @@ type Snapshot struct {
 }
 
 // Rehearsal is what came of restoring a snapshot on a machine of a fleet.
-type Rehearsal struct {
-	// Operation is the ID of the one that did it, and At when it was done.
-	Operation string    `json:"operation"`
-	At        time.Time `json:"at"`
-	// Machine is where, by its name and its host's.
-	Machine string `json:"machine"`
-	// Cause is why it failed; empty when the snapshot was restored and read.
-	Cause string `json:"cause,omitempty"`
-	// Objects is how many objects the restored API lists, without events; Counts has some kinds of them, as kubectl names them.
-	Objects int            `json:"objects,omitempty"`
-	Counts  map[string]int `json:"counts,omitempty"`
-	// Unread are kinds that could not be listed without pods of the cluster, with spaces between.
-	Unread string `json:"unread,omitempty"`
-	// Seconds is how long it took on the host.
-	Seconds int `json:"seconds,omitempty"`
-	// Good is when the last one that did not fail was done, this one included; zero when there was none.
-	Good time.Time `json:"good,omitzero"`
-}
-
-// Counted is what a rehearsal that did not fail counted: "3 nodes, 412 objects".
-func (r Rehearsal) Counted() string {
-	plural := func(n int, what string) string {
-		if n == 1 {
-			return fmt.Sprintf("%d %s", n, what)
-		}
-		return fmt.Sprintf("%d %ss", n, what)
-	}
-	return plural(r.Counts["nodes"], "node") + ", " + plural(r.Objects, "object")
-}
+type Rehearsal = apitypes.Rehearsal
 
 // Name is that of its file, which the distribution gave it.
 func (s Snapshot) Name() string { return path.Base(s.File) }
@@ -98,7 +70,7 @@ type Rehearsals struct {
 	Fleet string        `json:"fleet,omitempty"`
 	By    string        `json:"by,omitempty"`
 	Since time.Time     `json:"since,omitzero"`
-	// Last is the one that ended last, and Good the last one whose snapshot was restored and read; nil for none. Those that people asked
+	// Last is the one that ended last, and Good the last one whose snapshot was restored and read; nil for none. Rehearsals that people asked
 	// for count, too.
 	Last *RehearsalEnd `json:"last,omitempty"`
 	Good *RehearsalEnd `json:"good,omitempty"`
@@ -107,19 +79,7 @@ type Rehearsals struct {
 }
 
 // RehearsalEnd is how a rehearsal ended.
-type RehearsalEnd struct {
-	// Operation is the ID of the one that did it, State how that ended, and At when.
-	Operation string    `json:"operation"`
-	State     string    `json:"state"`
-	At        time.Time `json:"at"`
-	// Snapshot is its name, and Machine that of the one on which it was done.
-	Snapshot string `json:"snapshot"`
-	Machine  string `json:"machine"`
-	// Counted is what was found in it, such as "3 nodes, 412 objects"; empty when it could not be restored and read.
-	Counted string `json:"counted,omitempty"`
-	// Cause is why the operation did not succeed; empty when it did. There may be one beside Counted: of a host that was not cleaned up.
-	Cause string `json:"cause,omitempty"`
-}
+type RehearsalEnd = apitypes.RehearsalEnd
 
 // HeldRehearsal is that a rehearsal which is due has not begun.
 type HeldRehearsal struct {

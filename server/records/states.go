@@ -2,24 +2,23 @@
 
 package records
 
+import "github.com/drover-project/drover/apitypes"
+
 // ClusterState is what a cluster is.
-type ClusterState string
+type ClusterState = apitypes.ClusterState
 
 // The states of clusters.
 const (
-	// ClusterPending waits for machines, ClusterProvisioning for the first control plane.
-	ClusterPending      ClusterState = "pending"
-	ClusterProvisioning ClusterState = "provisioning"
-	ClusterUpdating     ClusterState = "updating"
-	ClusterActive       ClusterState = "active"
-	ClusterUnavailable  ClusterState = "unavailable"
-	ClusterError        ClusterState = "error"
-	ClusterPaused       ClusterState = "paused"
-	ClusterRemoving     ClusterState = "removing"
-	// ClusterExported and ClusterImported are not touched by the server: the cluster was exported, or imported and not yet
-	// taken up.
-	ClusterExported ClusterState = "exported"
-	ClusterImported ClusterState = "imported"
+	ClusterPending      = apitypes.ClusterPending
+	ClusterProvisioning = apitypes.ClusterProvisioning
+	ClusterUpdating     = apitypes.ClusterUpdating
+	ClusterActive       = apitypes.ClusterActive
+	ClusterUnavailable  = apitypes.ClusterUnavailable
+	ClusterError        = apitypes.ClusterError
+	ClusterPaused       = apitypes.ClusterPaused
+	ClusterRemoving     = apitypes.ClusterRemoving
+	ClusterExported     = apitypes.ClusterExported
+	ClusterImported     = apitypes.ClusterImported
 )
 
 // ClusterStates are all states of clusters. A state is judged anew from what is seen, so that any may follow any, until the
@@ -31,30 +30,27 @@ func ClusterStates() []ClusterState {
 }
 
 // MachineState is a registration state that a person sees.
-type MachineState string
+type MachineState = apitypes.MachineState
 
 // The registration states, in the order of a machine's life.
 const (
-	Registering      MachineState = "Registering"
-	WaitingForPlan   MachineState = "Waiting for plan"
-	ApplyingPlan     MachineState = "Applying plan"
-	WaitingForProbes MachineState = "Waiting for probes"
-	WaitingForNode   MachineState = "Waiting to register with Kubernetes"
-	Active           MachineState = "Active"
-	// Unavailable is a machine that was Active and that does not work now.
-	Unavailable MachineState = "Unavailable"
-	// Draining is a machine whose pods are moved away before it changes, Uncordoning one that is let take
-	// pods again.
-	Draining    MachineState = "Draining"
-	Uncordoning MachineState = "Uncordoning"
-	Failed      MachineState = "Error"
-	Removing    MachineState = "Removing"
+	Registering      = apitypes.MachineRegistering
+	WaitingForPlan   = apitypes.MachineWaitingForPlan
+	ApplyingPlan     = apitypes.MachineApplyingPlan
+	WaitingForProbes = apitypes.MachineWaitingForProbes
+	WaitingForNode   = apitypes.MachineWaitingForNode
+	Active           = apitypes.MachineActive
+	Unavailable      = apitypes.MachineUnavailable
+	Draining         = apitypes.MachineDraining
+	Uncordoning      = apitypes.MachineUncordoning
+	Failed           = apitypes.MachineFailed
+	Removing         = apitypes.MachineRemoving
 )
 
 // The states of Docker hosts, beside Registering and Removing.
 const (
-	Connected    MachineState = "Connected"
-	Disconnected MachineState = "Disconnected"
+	Connected    = apitypes.MachineConnected
+	Disconnected = apitypes.MachineDisconnected
 )
 
 // MachineStates are all states of machines.

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/objects"
-	"github.com/drover-project/drover/server/offsite"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/snapshotbucket"
 )
 
 // Faults are sentences about the objects that the document of a cluster names: those of Unusable, and about Secrets that are of no use
@@ -20,7 +20,7 @@ func Faults(c records.Cluster, find Lookup) []string {
 	list := Unusable(c, find)
 	usable := Of(c, find)
 	if _, ok := usable[credentialOf(c)]; ok {
-		if _, _, err := offsite.Of(c, func(key string) (objects.Object, bool) { o, ok := usable[key]; return o, ok }); err != nil {
+		if _, _, err := snapshotbucket.Of(c, func(key string) (objects.Object, bool) { o, ok := usable[key]; return o, ok }); err != nil {
 			list = append(list, err.Error()+"; no snapshot goes there before that is put right")
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/records"
 )
 

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/listing"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/objects"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -87,7 +87,7 @@ func prepare(s *state.State, who auth.Identity, o objects.Object) (Writing, erro
 		if err := MayEnter(s, who, o.Namespace); err != nil {
 			return Writing{}, err
 		}
-		d.Key, o.UID, o.CreatorID = o.Key(), random.UID(), who.UserID
+		d.Key, o.UID, o.CreatorID = o.Key(), randomid.UID(), who.UserID
 	}
 	o.Clusters = bound(s, who, d.Value.Clusters, o)
 	if exists && objects.Equal(d.Value, o) {
@@ -157,7 +157,7 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("remove %s: cluster %s refers to it; take the reference out of the cluster first", e.Object, strings.Join(e.Clusters, ", "))
 }
 
-// Remove removes a Secret or ConfigMap by its key. One that a cluster uses stays: *InUseError. That others name it holds nobody up, and neither does a
+// Remove removes a Secret or ConfigMap by its key. An object that a cluster uses stays: *InUseError. References of others hold no removal up, and neither does a
 // cluster that is being removed, which gets no more of it: helm and kubectl remove both without waiting for the cluster's end.
 func Remove(ctx context.Context, s *state.State, key string) error {
 	d, ok := s.Objects.Get(key)

@@ -14,10 +14,10 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/clientip"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration/claim"
 	"github.com/drover-project/drover/server/registration/hostrequest"
-	"github.com/drover-project/drover/server/source"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -145,7 +145,7 @@ func (g *Registration) admit(r *http.Request) (home, error) {
 		}
 		// Only wrong tokens are counted, and a right one is never asked to wait: hosts
 		// behind one address must not lock each other out.
-		if wait := g.wrong.take(source.Of(r.RemoteAddr), wrongRate, g.now()); wait > 0 {
+		if wait := g.wrong.take(clientip.Of(r.RemoteAddr), wrongRate, g.now()); wait > 0 {
 			e := norman.Errorf(http.StatusTooManyRequests, norman.TooManyRequests, "too many wrong registration tokens from this address; %s", err.Message)
 			e.RetryAfter = wait
 			return home{}, e

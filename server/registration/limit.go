@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/clientip"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/source"
 )
 
 // A host with a wrong token tries again every 5 s; that much is let through for ever.
@@ -89,8 +89,8 @@ func (a *allowance) refill(r rate, now time.Time) {
 
 // origin is whom a host registers by.
 func (g *Registration) origin(bearer, remote string) records.Origin {
-	o := records.Origin{Source: source.Of(remote).String()}
-	if token, ok := g.state.RegistrationTokensByHash.First(random.Hash(bearer)); ok {
+	o := records.Origin{Source: clientip.Of(remote).String()}
+	if token, ok := g.state.RegistrationTokensByHash.First(randomid.Hash(bearer)); ok {
 		o.Token = token.Value.ClusterID + "/" + token.Value.Name
 	}
 	return o

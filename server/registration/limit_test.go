@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/server/source"
+	"github.com/drover-project/drover/server/clientip"
 )
 
 func TestLimiterIsBounded(t *testing.T) {
@@ -13,14 +13,14 @@ func TestLimiterIsBounded(t *testing.T) {
 	now := time.Unix(0, 0)
 	address := netip.MustParseAddr("10.0.0.0")
 	for range 3 * maxLimited {
-		l.take(source.Of(netip.AddrPortFrom(address, 1).String()), wrongRate, now)
+		l.take(clientip.Of(netip.AddrPortFrom(address, 1).String()), wrongRate, now)
 		address = address.Next()
 	}
 	if len(l.keys) > maxLimited+1 {
 		t.Errorf("%d sources are kept, want at most %d", len(l.keys), maxLimited+1)
 	}
 	now = now.Add(time.Hour)
-	l.take(source.Of("192.0.2.1:1"), wrongRate, now)
+	l.take(clientip.Of("192.0.2.1:1"), wrongRate, now)
 	if len(l.keys) > 2 {
 		t.Errorf("%d sources are kept an hour later", len(l.keys))
 	}
@@ -30,7 +30,7 @@ func TestLimiterCountsNetworks(t *testing.T) {
 	var l limiter[netip.Prefix]
 	now := time.Unix(0, 0)
 	for range int(wrongRate.burst) {
-		if l.take(source.Of("[2001:db8::1]:1"), wrongRate, now) != 0 {
+		if l.take(clientip.Of("[2001:db8::1]:1"), wrongRate, now) != 0 {
 			t.Fatal("refused within the burst")
 		}
 	}
@@ -38,7 +38,7 @@ func TestLimiterCountsNetworks(t *testing.T) {
 		remote string
 		waits  bool
 	}{{"[2001:db8::ffff]:9", true}, {"[2001:db8:0:1::1]:1", false}, {"192.0.2.1:1", false}, {"nonsense", false}} {
-		if got := l.take(source.Of(c.remote), wrongRate, now) > 0; got != c.waits {
+		if got := l.take(clientip.Of(c.remote), wrongRate, now) > 0; got != c.waits {
 			t.Errorf("%s waits: %v, want %v", c.remote, got, c.waits)
 		}
 	}

@@ -7,14 +7,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration/hostrequest"
 	"github.com/drover-project/drover/server/state"
@@ -25,13 +24,7 @@ import (
 // Secret. The node gets them through the cluster's API, without a restart; selectors of the cluster's document
 // see them, too.
 func Label(ctx context.Context, st *state.State, key string, set map[string]string, remove []string) (store.Document[records.Machine], error) {
-	const tries = 5
-	for try := 1; ; try++ {
-		d, err := label(ctx, st, key, set, remove)
-		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict || try == tries {
-			return d, err
-		}
-	}
+	return store.RetryFor(func() (store.Document[records.Machine], error) { return label(ctx, st, key, set, remove) })
 }
 
 func label(ctx context.Context, st *state.State, key string, set map[string]string, remove []string) (store.Document[records.Machine], error) {
@@ -79,7 +72,7 @@ func newMachine(to home, asked hostrequest.Request, now time.Time) records.Machi
 		Object: records.Object{
 			Namespace:  to.Namespace,
 			Name:       machineName(asked.MachineID),
-			UID:        random.UID(),
+			UID:        randomid.UID(),
 			Generation: 1,
 			Created:    now,
 		},
@@ -103,6 +96,6 @@ func newMachine(to home, asked hostrequest.Request, now time.Time) records.Machi
 // newPlanSecret is the empty plan Secret of a machine.
 func newPlanSecret(m records.Machine, now time.Time) records.PlanSecret {
 	return hostrequest.DescribeSecret(records.PlanSecret{
-		Object: records.Object{Namespace: m.Namespace, Name: m.PlanSecretName(), UID: random.UID(), Created: now},
+		Object: records.Object{Namespace: m.Namespace, Name: m.PlanSecretName(), UID: randomid.UID(), Created: now},
 	}, m)
 }

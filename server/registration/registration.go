@@ -120,7 +120,7 @@ func (g *Registration) healthz(w http.ResponseWriter, r *http.Request) {
 
 func (g *Registration) version(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	// Nobody is left to notify when this fails; the same holds for all writes to a client below.
+	// No client is left to notify when this fails; the same holds for all writes to a client below.
 	_ = json.NewEncoder(w).Encode(struct{ Version, GitCommit, RancherPrime string }{
 		Version: g.settings.Get("server-version").Value, GitCommit: commit(), RancherPrime: "false",
 	})

@@ -4,6 +4,7 @@
 package registration
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -15,12 +16,12 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/expiry"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/clientip"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration/claim"
-	"github.com/drover-project/drover/server/source"
+	"github.com/drover-project/drover/server/revocation"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
@@ -35,14 +36,14 @@ func NewToken(cluster records.Cluster, name string, now time.Time) records.Regis
 		ClusterNamespace: cluster.Namespace,
 		ClusterName:      cluster.Name,
 		Name:             name,
-		Token:            random.Secret(),
+		Token:            randomid.Secret(),
 		Created:          now.UTC().Truncate(time.Second),
 	}
 }
 
 // Rotated is a token of the same name and home in place of one: hosts that have joined need neither.
 func Rotated(t records.RegistrationToken, now time.Time) records.RegistrationToken {
-	t.Token, t.Created, t.Expires = random.Secret(), now.UTC().Truncate(time.Second), time.Time{}
+	t.Token, t.Created, t.Expires = randomid.Secret(), now.UTC().Truncate(time.Second), time.Time{}
 	return t
 }
 
@@ -76,7 +77,7 @@ func (g *Registration) homeOf(bearer string) (home, *norman.Error) {
 	denied := func(format string, args ...any) (home, *norman.Error) {
 		return home{}, norman.Errorf(http.StatusUnauthorized, norman.Unauthorized, format, args...)
 	}
-	d, known := g.state.RegistrationTokensByHash.First(random.Hash(bearer))
+	d, known := g.state.RegistrationTokensByHash.First(randomid.Hash(bearer))
 	if !known {
 		return denied("this registration token is not known: copy the cluster's join command again")
 	}
@@ -131,7 +132,7 @@ func (g *Registration) KnowsToken(token string) bool {
 
 // WrongToken notes a wrong registration token and is how long its sender has to wait; 0 for not.
 func (g *Registration) WrongToken(remote string) time.Duration {
-	return g.wrong.take(source.Of(remote), wrongRate, g.now())
+	return g.wrong.take(clientip.Of(remote), wrongRate, g.now())
 }
 
 // tokenPrefix begins every machine token: <prefix>.<namespace>.<machine>.<secret>.
@@ -141,11 +142,9 @@ const tokenPrefix = "drover-machine"
 // token that the host uses at present stays valid until the new one was used once: the
 // answer with the new one may never have arrived.
 func issue(m *records.Machine) (token string) {
-	token = strings.Join([]string{tokenPrefix, m.Namespace, m.Name, random.Secret()}, ".")
-	if m.PreviousTokenHash == "" {
-		m.PreviousTokenHash = m.TokenHash
-	}
-	m.TokenHash = random.Hash(token)
+	token = strings.Join([]string{tokenPrefix, m.Namespace, m.Name, randomid.Secret()}, ".")
+	m.PreviousTokenHash = cmp.Or(m.PreviousTokenHash, m.TokenHash)
+	m.TokenHash = randomid.Hash(token)
 	return token
 }
 
@@ -168,7 +167,7 @@ func IsMachineToken(bearer string) bool {
 type Tokens struct {
 	state    *state.State
 	retiring *retiring
-	streams  expiry.Streams
+	streams  revocation.Streams
 }
 
 // NewTokens makes Tokens over what is in the store.
@@ -186,7 +185,7 @@ func (k *Tokens) MachineByToken(bearer string) (key records.MachineKey, ok bool)
 		return "", false
 	}
 	machine, found := k.state.Machines.Get(string(key))
-	hash := random.Hash(bearer)
+	hash := randomid.Hash(bearer)
 	m := machine.Value
 	switch {
 	case !found || m.TokenHash == "":

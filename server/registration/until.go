@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -21,7 +21,7 @@ func (k *Tokens) Until(bearer string, end func()) (stop func()) {
 		end()
 		return func() {}
 	}
-	hash := random.Hash(bearer)
+	hash := randomid.Hash(bearer)
 	return k.streams.Add(string(key), 0, func() bool {
 		m, ok := k.state.Machines.Get(string(key))
 		return ok && (same(hash, m.Value.TokenHash) || same(hash, m.Value.PreviousTokenHash) && !k.retiring.has(string(key), hash))

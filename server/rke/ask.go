@@ -4,24 +4,19 @@ package rke
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/drover-project/drover/rke1/adopt"
-	"github.com/drover-project/drover/rke1/config"
-
 	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
-	"github.com/drover-project/drover/rke1/engine"
-	"github.com/drover-project/drover/rke1/pki"
+	rkestate "github.com/drover-project/drover/rke1/state"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 )
 
 // RefusedError is that something cannot be done on a cluster as it is.
@@ -33,64 +28,64 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("cluster %s: %v", e.Cluster, e.Why) }
 
-// Asked is what somebody asks for.
-type Asked struct {
-	want.Wish
+// Request is what a user asks for.
+type Request struct {
+	desired.Request
 	// By is the ID of the user.
 	By string
 	// Turn is what becomes of it while another operation is under way.
-	Turn turns.Turn
+	Turn admission.Turn
 }
 
-// Ask makes an operation of a wish. The error is a *RefusedError when it cannot be carried out, *operations.BusyError when another
+// Ask makes an operation of a request. The error is a *RefusedError when it cannot be carried out, *operations.BusyError when another
 // operation is under way, *operations.QueueFullError when too many wait, and a *store.ConflictError when the cluster changed in the
 // same moment. A snapshot without a name gets one.
-func (r *Runner) Ask(ctx context.Context, key records.ClusterKey, asked Asked) (operations.Operation, error) {
-	d, ok := r.State.Clusters.Get(string(key))
+func (c *Clusters) Ask(ctx context.Context, key records.ClusterKey, asked Request) (operations.Operation, error) {
+	d, ok := c.State.Clusters.Get(string(key))
 	if !ok {
 		return operations.Operation{}, &store.NotFoundError{Collection: "clusters", Key: string(key)}
 	}
-	wish, _, err := r.admit(d.Value, asked.Wish)
+	request, _, err := c.admit(d.Value, asked.Request)
 	if err != nil {
 		return operations.Operation{}, err
 	}
 	// While etcd is away, what the engine is at cannot come to its end; a restore takes its place.
-	if wish.Kind == operations.KindRestore && asked.Turn == turns.Refuse {
-		asked.Turn = turns.Replace
+	if request.Kind == operations.KindRestore && asked.Turn == admission.Refuse {
+		asked.Turn = admission.Replace
 	}
-	o, ops, _, err := turns.Begin(r.State, turns.Request{
-		Subject: key, Kind: wish.Kind, Title: wish.Title(d.Value.Name), By: asked.By, Generation: d.Value.Generation,
-		Turn: asked.Turn, Params: want.Params{Wish: &wish},
-	}, r.Now)
+	o, ops, _, err := admission.Begin(c.State, admission.Request{
+		Subject: key, Kind: request.Kind, Title: request.Title(d.Value.Name), By: asked.By, Generation: d.Value.Generation,
+		Turn: asked.Turn, Params: desired.Params{Request: &request},
+	}, c.Now)
 	if err != nil {
 		return o, err
 	}
 	// Two that ask in the same moment: one of them finds the cluster written.
-	if _, err := r.State.Store.Commit(ctx, append(ops, r.State.Clusters.Updating(d))...); err != nil {
+	if _, err := c.State.Store.Commit(ctx, append(ops, c.State.Clusters.Updating(d))...); err != nil {
 		return o, fmt.Errorf("begin to %s: %w", o.Title, err)
 	}
-	r.Logger.Info("operation asked for", "operation", o.ID, "kind", o.Kind, "cluster", key, "user", asked.By, "state", o.State)
+	c.Logger.Info("operation asked for", "operation", o.ID, "kind", o.Kind, "cluster", key, "user", asked.By, "state", o.State)
 	return o, nil
 }
 
-// admit refuses what cannot be carried out, and completes a wish.
-func (r *Runner) admit(cluster records.Cluster, wish want.Wish) (want.Wish, want.Snapshot, error) {
-	s := r.snapshot(cluster)
-	refused := func(why error) (want.Wish, want.Snapshot, error) {
-		return wish, s, &RefusedError{Cluster: cluster.Name, Why: advice.Error(why, words(cluster.Name))}
+// admit refuses what cannot be carried out, and completes a request.
+func (c *Clusters) admit(cluster records.Cluster, request desired.Request) (desired.Request, desired.Snapshot, error) {
+	s := c.Snapshot(cluster)
+	refused := func(why error) (desired.Request, desired.Snapshot, error) {
+		return request, s, &RefusedError{Cluster: cluster.Name, Why: advice.Error(why, Words(cluster.Name))}
 	}
-	wish.Document = false
-	before, err := want.State(s.Record)
-	in := want.Input{Cluster: cluster, Machines: s.Machines, Before: before, Versions: s.Versions}
-	if wish.Kind == operations.KindSnapshot {
-		id, name := want.NameSnapshot(in, false, s.Now, random.ID(5))
-		if wish.ID = id; wish.Snapshot == "" {
-			wish.Snapshot = name
+	request.Document = false
+	before, err := desired.State(s.Record)
+	in := desired.Input{Cluster: cluster, Machines: s.Machines, Before: before, Versions: s.Versions}
+	if request.Kind == operations.KindSnapshot {
+		id, name := desired.NameSnapshot(in, false, s.Now, randomid.ID(5))
+		if request.ID = id; request.Snapshot == "" {
+			request.Snapshot = name
 		}
 	}
-	switch wrong := wish.Check(); {
+	switch wrong := request.Check(); {
 	case err != nil:
-		return wish, s, err
+		return request, s, err
 	case !cluster.Spec.RKE1():
 		return refused(errors.New("it is not a cluster of RKE1"))
 	case wrong != nil:
@@ -99,93 +94,67 @@ func (r *Runner) admit(cluster records.Cluster, wish want.Wish) (want.Wish, want
 		return refused(errors.New("it is being removed"))
 	case cluster.Paused != nil:
 		return refused(fmt.Errorf("it is paused: `drover clusters resume %s` comes first", cluster.Name))
-	case wish.Kind != operations.KindRestore && (before == nil || before.Current.Config == nil):
+	case request.Kind != operations.KindRestore && (before == nil || before.Current.Config == nil):
 		return refused(errors.New("nothing of it is deployed yet: wait until it is provisioned"))
 	}
-	if needs := want.Needs(cluster.Name, s.Machines, s.Connected); len(needs) > 0 {
-		return refused(fmt.Errorf("%s: %s", want.Sentence(needs), needs[0].NextStep))
+	if needs := desired.Needs(cluster.Name, s.Machines, s.Connected); len(needs) > 0 {
+		return refused(fmt.Errorf("%s: %s", desired.Sentence(needs), needs[0].NextStep))
 	}
-	cfg, _, err := want.Config(in)
+	cfg, _, err := desired.Config(in)
 	if err != nil {
 		return refused(err)
 	}
-	if open := unfinished(before, wish); open != nil {
+	if open := unfinished(before, request); open != nil {
 		return refused(open)
 	}
-	switch wish.Kind {
-	case operations.KindSnapshot:
-		err = checkName(*s.Record, wish.Snapshot)
-	case operations.KindRemoveSnapshot:
-		var one records.RKESnapshot
-		if one, err = known(*s.Record, wish); err == nil {
-			wish.ID, wish.Snapshot = one.ID, one.Name
-		}
-	case operations.KindRotateKeys:
-		_, _, err = change.KeyRotation(change.Cluster{Config: cfg, Before: before}, rand.Reader)
-	case operations.KindRestore:
-		if wish.KeepState && before == nil {
-			err = errors.New("the server has no state of it to keep: leave out --keep-state, and the one in the snapshot is taken")
-		}
+	if does := jobs[request.Kind]; does.admit != nil {
+		err = does.admit(&request, s.Record, change.Cluster{Config: cfg, Before: before})
 	}
-	if external := len(cfg.Services.Etcd.ExternalURLs) > 0; external && (wish.Kind == operations.KindSnapshot || wish.Kind == operations.KindRestore) {
-		err = errors.New("its etcd is somebody else's: snapshots are taken and restored there")
+	if external := len(cfg.Services.Etcd.ExternalURLs) > 0; external && (request.Kind == operations.KindSnapshot || request.Kind == operations.KindRestore) {
+		err = errors.New("its etcd is external: snapshots are taken and restored there")
 	}
 	if err != nil {
 		return refused(err)
 	}
-	return wish, s, nil
+	return request, s, nil
 }
 
-// PreviewWish says what a wish would do, a line each. It asks the hosts and does nothing.
-func (r *Runner) PreviewWish(ctx context.Context, key records.ClusterKey, asked want.Wish) ([]string, error) {
-	d, ok := r.State.Clusters.Get(string(key))
+// unfinished is what has to end before a request may begin; nil for nothing.
+func unfinished(s *rkestate.State, request desired.Request) error {
+	open := change.Unfinished(s)
+	switch {
+	case open == nil, request.Kind == operations.KindRestore,
+		request.Kind == operations.KindRotateCertificates && request.CA && !s.Desired.Config.Restore.Restore,
+		(request.Kind == operations.KindSnapshot || request.Kind == operations.KindRemoveSnapshot) && !s.Desired.Config.Restore.Restore:
+		return nil
+	}
+	return open
+}
+
+// PreviewRequest says what a request would do, a line each. It asks the hosts and does nothing.
+func (c *Clusters) PreviewRequest(ctx context.Context, key records.ClusterKey, asked desired.Request) ([]string, error) {
+	d, ok := c.State.Clusters.Get(string(key))
 	if !ok {
 		return nil, &store.NotFoundError{Collection: "clusters", Key: string(key)}
 	}
-	wish, s, err := r.admit(d.Value, asked)
+	request, s, err := c.admit(d.Value, asked)
 	if err != nil {
 		return nil, err
 	}
-	before, err := want.State(s.Record)
+	before, err := desired.State(s.Record)
 	if err != nil {
 		return nil, err
 	}
-	cfg, _, err := want.Config(want.Input{Cluster: d.Value, Machines: s.Machines, Before: before, Versions: s.Versions})
+	cfg, _, err := desired.Config(desired.Input{Cluster: d.Value, Machines: s.Machines, Before: before, Versions: s.Versions})
 	if err != nil {
 		return nil, err
 	}
-	o, w := r.options(s.Machines, silent{}), engine.Work{Config: cfg, Before: before, Kubeconfig: kubeconfigPath}
-	var lines []string
-	switch wish.Kind {
-	case operations.KindSnapshot:
-		lines, err = engine.PreviewSnapshot(ctx, o, w, engine.SnapshotWish{Name: wish.Snapshot, S3: bucket(cfg)})
-	case operations.KindRemoveSnapshot:
-		lines = []string{wish.Title(d.Value.Name) + ", from every host of etcd that can be reached, and from the bucket where there is one"}
-	case operations.KindRestore:
-		lines, err = engine.PreviewRestore(ctx, o, w, engine.RestoreWish{Name: wish.Snapshot, LocalState: wish.KeepState, S3: bucket(cfg)})
-	case operations.KindRotateCertificates:
-		lines, err = engine.PreviewRotate(ctx, o, w, pki.Rotation{CA: wish.CA, Services: wish.Services})
-	case operations.KindRotateKeys:
-		lines, err = engine.PreviewRotateKey(ctx, o, w)
-	}
+	lines, err := jobs[request.Kind].preview(ctx, On{Options: c.Engine(s.Machines, Silent{}), Work: Work(cfg, before), Request: request}, d.Value.Name)
 	if err != nil {
-		return nil, &RefusedError{Cluster: d.Value.Name, Why: advice.Error(err, words(d.Value.Name))}
+		return nil, &RefusedError{Cluster: d.Value.Name, Why: advice.Error(err, Words(d.Value.Name))}
 	}
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])
 	}
 	return lines, nil
-}
-
-// OnHosts reads the state of a running cluster from those of its hosts whose node agents have joined. Nothing is changed there.
-func (r *Runner) OnHosts(ctx context.Context, cluster records.Cluster) (*adopt.Found, error) {
-	s := r.snapshot(cluster)
-	if len(s.Machines) == 0 {
-		return nil, errors.New("none of its hosts has a node agent that has joined")
-	}
-	var nodes []config.Node
-	for _, m := range s.Machines {
-		nodes = append(nodes, config.Node{Address: want.Address(m)})
-	}
-	return adopt.Read(ctx, adopt.Options{Dial: r.dialer(s.Machines), Now: r.Now, Logger: r.Logger}, nodes)
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/dial"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/tunnel"
 )
 
-// refusalWithin is how long a host may take to say that it could not open a TCP connection. One that has said nothing has
+// refusalWithin is how long a host may take to say that it could not open a TCP connection. A host that has said nothing has
 // opened it: what is asked there speaks TLS or HTTP, and waits for the client to speak first. Most of those who connect need not
 // know, as they read what the host said anyway; the wait is for those who do.
 const refusalWithin = 500 * time.Millisecond
 
 // dialer is the way to the host of a node.
-func (r *Runner) dialer(machines []records.Machine) func(config.Node) dial.Dialer {
+func (c *Clusters) dialer(machines []records.Machine) func(config.Node) dial.Dialer {
 	subjects := map[string]records.Subject{}
 	for _, m := range machines {
-		subjects[want.Address(m)] = m.Subject()
+		subjects[desired.Address(m)] = m.Subject()
 	}
 	return func(n config.Node) dial.Dialer {
 		subject, known := subjects[n.Address]
@@ -38,7 +38,7 @@ func (r *Runner) dialer(machines []records.Machine) func(config.Node) dial.Diale
 			if port, local := strings.CutPrefix(address, "localhost:"); local && network == "tcp" {
 				address = net.JoinHostPort("127.0.0.1", port)
 			}
-			conn, err := r.Dial(ctx, subject, tunnel.Target{Network: network, Address: address})
+			conn, err := c.Dial(ctx, subject, tunnel.Target{Network: network, Address: address})
 			if err != nil || network != "tcp" {
 				return conn, err
 			}

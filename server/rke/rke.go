@@ -1,31 +1,34 @@
-// Package rke looks after the RKE1 clusters of the server: on the leader, for each of them it asks
-// server/rke/want what is to be done, and does it with the engine of rke1/engine, through the tunnels of the hosts' node
-// agents. What a run is at is an operation, and the cluster's state is kept each time when the engine says so, so that the next
-// leader goes on where this one ended.
-//
-// Nothing is polled: a cluster is looked at when one of its records changes, when a tunnel opens, and when the next try is due.
+// Package rke has the RKE1 clusters of the server: what is known of each, the way to its hosts through the tunnels of their node
+// agents, what people ask of it, and how each kind of that is carried out with the engine of rke1/engine. server/controllers/rke1
+// brings them to what their documents say.
 package rke
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/drover-project/drover/rke1/addons"
+	"github.com/drover-project/drover/rke1/adopt"
+	"github.com/drover-project/drover/rke1/advice"
+	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/snapshots/inbucket"
+	rkestate "github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/observed"
-	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/state"
-	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/tunnel"
 )
 
-// Options are what a Runner stands on. All but the ways and Pause are required.
+// Options are what Clusters stand on. All but the ways and Pause are required.
 type Options struct {
 	State *state.State
 	// Dial opens a connection on a host through its tunnel.
@@ -33,161 +36,110 @@ type Options struct {
 	// Tunnel is what is known of a host's tunnel.
 	Tunnel   func(records.Subject) observed.Tunnel
 	Versions *versions.Data
-	// Addons and Buckets are those of engine.Options: the ways to what the configs of clusters name.
-	Addons  addons.Sources
-	Buckets inbucket.Options
-	Now     func() time.Time
-	Logger  *slog.Logger
+	// Transport leads to add-ons that the configs of clusters name, and Way has another one lead to their buckets; nil goes directly.
+	Transport http.RoundTripper
+	Way       func(*http.Transport)
+	Now       func() time.Time
+	Logger    *slog.Logger
 	// Pause is between two tries of one thing in a run; 0 is the engine's own.
 	Pause time.Duration
 }
 
-// Runner looks after all RKE1 clusters.
-type Runner struct {
-	Options
-	tunnels reconcile.Signal
-}
+// Clusters are all RKE1 clusters.
+type Clusters struct{ Options }
 
-// New makes a Runner. Nothing is done before its worker runs.
-func New(o Options) *Runner { return &Runner{Options: o, tunnels: reconcile.Signal{Of: "tunnels"}} }
+// New makes Clusters.
+func New(o Options) *Clusters { return &Clusters{o} }
 
-// TunnelChanged looks at a cluster again when one of its tunnels came or went.
-func (r *Runner) TunnelChanged(subject records.Subject, _ bool) {
-	if d, ok := r.State.Machines.Get(string(subject.Machine())); ok && d.Value.Docker != nil {
-		r.tunnels.Add(string(d.Value.Cluster()))
-	}
-}
-
-// afterFault is how soon a cluster is looked at again that could not be worked on.
-const afterFault = 5 * time.Second
-
-// Worker looks after the clusters, each by itself.
-func (r *Runner) Worker() reconcile.Worker {
-	return reconcile.Worker{
-		Name: "rke1", Title: "brings RKE1 clusters to what their documents say",
-		Keys: r.keys, Reconcile: r.reconcile, RetryFirst: afterFault, RetryLast: afterFault,
-		Watches: []reconcile.Watch{
-			r.tunnels.Watch(),
-			reconcile.Documents(r.State.Clusters, func(e store.Event[records.Cluster], q reconcile.Queue) {
-				if e.Value.Spec.RKE1() || e.Old != nil && e.Old.Spec.RKE1() {
-					q.Add(e.Key)
-				}
-			}),
-			reconcile.Documents(r.State.Machines, func(e store.Event[records.Machine], q reconcile.Queue) {
-				if e.Value.Docker != nil {
-					q.Add(string(e.Value.Cluster()))
-				}
-			}),
-			reconcile.Documents(r.State.Operations, func(e store.Event[operations.Operation], q reconcile.Queue) {
-				changed := e.Old == nil || e.Old.State != e.Value.State || e.Old.Retry != e.Value.Retry || (e.Old.Hurry == nil) != (e.Value.Hurry == nil)
-				if changed && r.ours(records.ClusterKey(e.Value.Subject)) {
-					q.Add(e.Value.Subject)
-				}
-			}),
-		},
-	}
-}
-
-func (r *Runner) keys() (all []string) {
-	for _, d := range r.State.Clusters.List() {
-		if d.Value.Spec.RKE1() {
-			all = append(all, d.Key)
-		}
-	}
-	return all
-}
-
-// ours says that there is an RKE1 cluster of a key.
-func (r *Runner) ours(key records.ClusterKey) bool {
-	d, ok := r.State.Clusters.Get(string(key))
-	return ok && d.Value.Spec.RKE1()
-}
-
-// reconcile looks at a cluster once. What runs ends when the cluster is gone.
-func (r *Runner) reconcile(ctx context.Context, name string) (reconcile.Result, error) {
-	key := records.ClusterKey(name)
-	if !r.ours(key) {
-		return reconcile.Result{Gone: true}, nil
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer r.State.Clusters.Observe(func(e store.Event[records.Cluster]) {
-		if e.Key == name && (e.Type == store.Deleted || !e.Value.Spec.RKE1()) {
-			cancel()
-		}
-	})()
-	again, err := r.pass(ctx, key)
-	if !r.ours(key) {
-		return reconcile.Result{Gone: true}, nil
-	}
-	return reconcile.Result{After: again}, err
-}
-
-// gather is the snapshot of a cluster; not ok when it is gone.
-func (r *Runner) gather(key records.ClusterKey) (want.Snapshot, bool) {
-	cluster, ok := r.State.Clusters.Get(string(key))
-	if !ok {
-		return want.Snapshot{}, false
-	}
-	return r.snapshot(cluster.Value), true
-}
-
-func (r *Runner) snapshot(cluster records.Cluster) want.Snapshot {
+// Snapshot is what is known of a cluster that is as given.
+func (c *Clusters) Snapshot(cluster records.Cluster) desired.Snapshot {
 	key := records.NewClusterKey(cluster.Namespace, cluster.Name)
-	s := want.Snapshot{
-		Now: r.Now().UTC(), Cluster: cluster, Connected: func(m records.Machine) bool { return r.Tunnel(m.Subject()).Connected },
-		Operations: r.State.OperationsOf(key), Versions: r.Versions,
+	s := desired.Snapshot{
+		Now: c.Now().UTC(), Cluster: cluster, Connected: func(m records.Machine) bool { return c.Tunnel(m.Subject()).Connected },
+		Operations: c.State.OperationsOf(key), Versions: c.Versions,
 	}
-	for _, d := range r.State.MachinesByCluster.Find(key) {
+	for _, d := range c.State.MachinesByCluster.Find(key) {
 		s.Machines = append(s.Machines, d.Value)
 	}
-	if d, ok := r.State.RKEStates.Get(string(key)); ok {
+	if d, ok := c.State.RKEStates.Get(string(key)); ok {
 		s.Record = &d.Value
 	}
 	return s
 }
 
-// pass does what is to be done on a cluster now. It returns when to look again though nothing changes; zero means not.
-func (r *Runner) pass(ctx context.Context, key records.ClusterKey) (again time.Duration, err error) {
-	s, ok := r.gather(key)
-	if !ok {
-		return 0, nil
+// Engine is what the engine needs for machines of a cluster.
+func (c *Clusters) Engine(machines []records.Machine, report engine.Report) engine.Options {
+	return engine.Options{
+		Dial: c.dialer(machines), Versions: c.Versions, Report: report, Logger: c.Logger, Now: c.Now, Pause: c.Pause,
+		Source: func() pki.Source { return pki.NewSource(c.Now()) }, Addons: addons.Sources{Transport: c.Transport}, Buckets: inbucket.Options{Way: c.Way},
 	}
-	d, err := want.Decide(s)
-	if err != nil {
-		return 0, err
-	}
-	switch d.Do {
-	case want.Begin:
-		return time.Millisecond, r.begin(ctx, s, d)
-	case want.End:
-		return time.Millisecond, r.end(ctx, key, d)
-	case want.Run:
-		return time.Millisecond, r.run(ctx, s, d)
-	case want.Hold:
-		return time.Millisecond, r.hold(ctx, d)
-	case want.Leave:
-		return 0, r.leaveAlone(ctx, s)
-	case want.Save:
-		return time.Millisecond, r.scheduled(ctx, s, d)
-	case want.Forget:
-		_, err := r.State.RKEStates.Modify(ctx, string(key), func(rec records.RKEState) (records.RKEState, error) {
-			rec.Heeded = d.Heeded
-			return rec, nil
-		})
-		return time.Millisecond, err
-	}
-	return d.Again, nil
 }
 
-// Check says what is wrong with the config of a cluster, whatever hosts it has, and what is taken and likely a mistake. The error
+// Check says what is wrong with the config of a cluster apart from its hosts, and what is accepted and likely a mistake. The error
 // is a strictyaml.Errors.
-func (r *Runner) Check(cluster records.Cluster) (warnings []string, err error) {
-	in := want.Input{Cluster: cluster, Versions: r.Versions}
-	if d, ok := r.State.RKEStates.Get(cluster.Key()); ok {
-		if in.Before, err = want.State(&d.Value); err != nil {
+func (c *Clusters) Check(cluster records.Cluster) (warnings []string, err error) {
+	in := desired.Input{Cluster: cluster, Versions: c.Versions}
+	if d, ok := c.State.RKEStates.Get(cluster.Key()); ok {
+		if in.Before, err = desired.State(&d.Value); err != nil {
 			return nil, err
 		}
 	}
-	return want.Check(in)
+	return desired.Check(in)
 }
+
+// Preview is what a run would do, in lines. It asks the hosts and does nothing.
+func (c *Clusters) Preview(ctx context.Context, cluster records.Cluster) ([]string, error) {
+	lines, _, err := c.Compare(ctx, cluster)
+	return lines, err
+}
+
+// Compare is Preview, and says beside that whether it is known that a run would change nothing on any host.
+func (c *Clusters) Compare(ctx context.Context, cluster records.Cluster) (lines []string, same bool, err error) {
+	s := c.Snapshot(cluster)
+	before, err := desired.State(s.Record)
+	if err != nil {
+		return nil, false, err
+	}
+	if needs := desired.Needs(cluster.Name, s.Machines, s.Connected); len(needs) > 0 {
+		return []string{"nothing is done before this: " + desired.Sentence(needs)}, false, nil
+	}
+	cfg, _, err := desired.Config(desired.Input{Cluster: cluster, Machines: s.Machines, Before: before, Versions: s.Versions})
+	if err != nil {
+		return nil, false, err
+	}
+	changes, err := engine.Preview(ctx, c.Engine(s.Machines, Silent{}), Work(cfg, before))
+	if err != nil {
+		return nil, false, fmt.Errorf("look at the hosts of cluster %s: %w", cluster.Name, err)
+	}
+	return append(changes.Lines(), changes.Summary()), changes.Empty() && len(changes.Unknown) == 0, nil
+}
+
+// OnHosts reads the state of a running cluster from those of its hosts whose node agents have joined. Nothing is changed there.
+func (c *Clusters) OnHosts(ctx context.Context, cluster records.Cluster) (*adopt.Found, error) {
+	s := c.Snapshot(cluster)
+	if len(s.Machines) == 0 {
+		return nil, errors.New("none of its hosts has a node agent that has joined")
+	}
+	var nodes []config.Node
+	for _, m := range s.Machines {
+		nodes = append(nodes, config.Node{Address: desired.Address(m)})
+	}
+	return adopt.Read(ctx, adopt.Options{Dial: c.dialer(s.Machines), Now: c.Now, Logger: c.Logger}, nodes)
+}
+
+// Work is what the engine brings about. Its state names where a command line would have the administrator's kubeconfig.
+func Work(c *config.Cluster, before *rkestate.State) engine.Work {
+	return engine.Work{Config: c, Before: before, Kubeconfig: "kube_config_cluster.yml"}
+}
+
+// Silent is the report of what does nothing.
+type Silent struct{}
+
+// Phase, Line and Warn implement engine.Report.
+func (Silent) Phase(string, string) {}
+
+// Line says nothing.
+func (Silent) Line(string) {}
+
+// Warn says nothing.
+func (Silent) Warn(string, ...advice.Step) {}

@@ -26,7 +26,7 @@ const (
 	ProjectOwner = "project-owner"
 )
 
-// read are the verbs that change nothing, unbinding those of roles and their bindings without escalate and bind, by which somebody
+// read are the verbs that change nothing, unbinding those of roles and their bindings without escalate and bind, by which a user
 // would give more than they have.
 const (
 	read      = "get list watch"
@@ -71,7 +71,7 @@ func Builtins(kind Kind) []Role {
 var globalRoles = builtin(Global,
 	Role{ID: Admin, Name: "Admin", Description: "Everything", Rules: everything()},
 	Role{
-		ID: "user", Name: "User", Description: "Create clusters, and see those that somebody lets them in", NewUserDefault: true,
+		ID: "user", Name: "User", Description: "Create clusters, and see those that others let them in", NewUserDefault: true,
 		Rules: append(clustersCreate(), on(Management, read, "roletemplates", "principals", "settings", "features")),
 	},
 	Role{ID: "user-base", Name: "User Base", Description: "Log in", Rules: []Rule{on(Management, read, "settings", "features")}},
@@ -162,12 +162,12 @@ func workloads(verbs string) []Rule {
 	}
 }
 
-// storage is what somebody has to see who writes a claim; it is in no namespace.
+// storage is what a user has to see who writes a claim; it is in no namespace.
 func storage() []Rule {
 	return []Rule{on("", read, "persistentvolumes"), on("storage.k8s.io", read, "storageclasses")}
 }
 
-// editing is what Kubernetes' edit allows, for the check that nobody gives more than they have.
+// editing is what Kubernetes' edit allows, for the check that no user gives more than they have.
 func editing() []Rule {
 	return append(workloads("*"),
 		on("", "*", "configmaps", "endpoints", "persistentvolumeclaims", "secrets", "serviceaccounts", "services"),

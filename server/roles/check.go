@@ -1,4 +1,4 @@
-// What is wrong with a role that somebody made.
+// What is wrong with a role that a user made.
 
 package roles
 
@@ -139,8 +139,8 @@ func checkInherited(r Role, find Lookup) error {
 // PromotedSuffix ends the names of the roles in clusters that hold what is in no namespace, of role templates of projects.
 const PromotedSuffix = "-promoted"
 
-// Reserved says whether a role template of somebody's own cannot have an ID, since cluster roles of that name are Kubernetes' own,
-// or what the server makes itself: a template becomes a cluster role of its name in each cluster where somebody has it.
+// Reserved says whether a role template of a user cannot have an ID, since cluster roles of that name are Kubernetes' own,
+// or what the server makes itself: a template becomes a cluster role of its name in each cluster where a user has it.
 func Reserved(id string) bool {
 	for _, prefix := range []string{"system:", "cattle-", "proxy-clusterrole-"} {
 		if strings.HasPrefix(id, prefix) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Request is something that somebody wants to do with a resource.
+// Request is something that a user wants to do with a resource.
 type Request struct {
 	Group, Resource, Verb string
 	// Name is the object's; empty for none in particular.

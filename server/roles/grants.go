@@ -2,7 +2,7 @@
 
 package roles
 
-// Grants are the rules that somebody has, by where they hold. Nil has none. Change none of it: it
+// Grants are the rules that a user has, by where they hold. Nil has none. Change none of it: it
 // is shared by all that asks for one request.
 type Grants struct {
 	Global []Rule
@@ -36,7 +36,7 @@ func (g *Grants) With(b Binding, find Lookup) *Grants {
 	return more
 }
 
-// add: whoever has a role in a cluster or in one of its projects sees the cluster's record, by
+// add: a user who has a role in a cluster or in one of its projects sees the cluster's record, by
 // which clients find everything else.
 func (g *Grants) add(b Binding, find Lookup) {
 	context := b.Context()
@@ -103,7 +103,7 @@ func (g *Grants) Everything() bool {
 	return ok
 }
 
-// Give says whether somebody with these grants may give rules at a place, which are not more than
+// Give says whether a user with these grants may give rules at a place, which are not more than
 // they have there; missing is the first rule that is. Rules of the server do not count for those
 // inside a cluster, where they mean other objects, unless they are all that there is.
 func (g *Grants) Give(rules []Rule, at Place) (missing Rule, ok bool) {
@@ -152,7 +152,7 @@ func ClusterOf(projectID string) string {
 }
 
 // Resolve is the rules of a role with those that it inherits. A role that is gone has none, and
-// one that comes twice is taken once, whatever leads there.
+// one that comes twice is taken once, by any way.
 func Resolve(r Role, find Lookup) []Rule {
 	if len(r.Inherits) == 0 {
 		return r.Rules

@@ -1,5 +1,5 @@
 // Package roles says what people may do, as values: rules, the roles that hold them, the
-// bindings that give a role to somebody, and what all bindings of a person come to (Grants). It
+// bindings that give a role to a user or a group, and what all bindings of a person come to (Grants). It
 // stands on nothing: no clock, store or network.
 //
 // Rules are those of Kubernetes' RBAC, so that a role means the same at the server and inside a
@@ -64,11 +64,11 @@ type Role struct {
 	CreatorID   string            `json:"creatorID,omitempty"`
 }
 
-// Binding gives a role to somebody. Key of the store: ID.
+// Binding gives a role to a user or a group. Key of the store: ID.
 type Binding struct {
 	// ID is "grb-xxxxx", "<cluster id>:crtb-xxxxx" or "<namespace of the project>:prtb-xxxxx".
 	ID string `json:"id"`
-	// Name is what whoever made it calls it; "" is by its ID. Several may have one name.
+	// Name is what its maker calls it; "" is by its ID. Several may have one name.
 	Name string `json:"name,omitempty"`
 	// Role is the ID of a global role where ClusterID is empty, else of a role template.
 	Role string `json:"role"`

@@ -1,4 +1,4 @@
-// A name for what somebody may do.
+// A name for what a user may do.
 
 package roles
 

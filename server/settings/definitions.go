@@ -21,7 +21,7 @@ import (
 // requests by the number that server-version begins with.
 const spoken = "v2.15.0"
 
-// RightsByHand says what becomes of changes that somebody makes by hand to the rights that the server keeps in clusters.
+// RightsByHand says what becomes of changes that are made by hand to the rights that the server keeps in clusters.
 const (
 	RightsByHand = "rights-changed-by-hand"
 	PutBack      = "put-back"
@@ -42,12 +42,14 @@ const (
 // definition is a setting that exists.
 type definition struct {
 	name string
+	// about says what it does, in Markdown, for people.
+	about string
 	// by says who may write it.
 	by    writers
 	value string // the default
 	// check refuses a value with what is allowed instead; nil takes any text.
 	check func(value string) (reason string)
-	// readOnly is why nobody may write it; empty for those that can be written.
+	// readOnly is why it cannot be written; empty for those that can be written.
 	readOnly string
 }
 
@@ -62,66 +64,66 @@ const (
 // at their start and expect to find (rancher CLI, terraform provider, dashboards).
 func definitions(d Defaults) []definition {
 	return []definition{
-		{name: "agent-image", by: administrators, value: "drover/rancher-agent:" + cmp.Or(d.Version, "latest"), check: image},
-		{name: "agent-tls-mode", by: administrators, value: "strict", check: oneOf("strict", "system-store")},
-		{name: audit.SettingFilter, by: administrators, check: auditFilter},
-		{name: audit.SettingLevel, by: administrators, value: "1", check: oneOf("0", "1", "2", "3")},
-		{name: audit.SettingDays, by: administrators, value: "90", check: atLeast(1)},
-		{name: audit.SettingFileMiB, by: administrators, value: "50", check: atLeast(1)},
-		{name: audit.SettingFiles, by: administrators, value: "20", check: atLeast(2)},
-		{name: "auth-token-default-ttl-minutes", by: administrators, value: "129600", check: minutes},
-		{name: "auth-token-max-ttl-minutes", by: administrators, value: "129600", check: minutes},
-		{name: "auth-user-info-max-age-seconds", by: administrators, value: "3600", check: atLeast(0)},
-		{name: "auth-user-info-resync-cron", by: administrators, readOnly: "directories are asked about people by auth-user-info-max-age-seconds"},
-		{name: "auth-user-session-idle-ttl-minutes", by: administrators, value: "960", check: atLeast(0)},
-		{name: "auth-user-session-ttl-minutes", by: administrators, value: "960", check: minutes},
-		{name: "cacerts", by: administrators, value: d.CACerts, readOnly: "it is the CA of the certificate that the server runs with"},
-		{name: "cluster-agent", by: administrators, value: "imported", check: oneOf("imported", "all")},
-		{name: "connections-per-source", by: managers, value: "1000", check: atLeast(0)},
-		{name: "crt-default-grace-period-minutes", by: administrators, value: "0", readOnly: noExpiry},
-		{name: "crt-default-ttl-minutes", by: administrators, value: "0", readOnly: noExpiry},
-		{name: "engine-install-url", by: administrators, readOnly: unused},
-		{name: "eula-agreed", by: managers},
-		{name: "first-login", by: managers, value: "true", check: oneOf("true", "false")},
-		{name: "install-uuid", by: administrators, readOnly: "it is made at the first start and names this installation from then on"},
-		{name: "k8s-version", by: administrators, readOnly: unused},
-		{name: "k8s-version-to-images", by: administrators, readOnly: unused},
-		{name: "kubeconfig-default-token-ttl-minutes", by: administrators, value: "43200", check: minutes},
-		{name: "kubeconfig-generate-token", by: administrators, value: "true", check: oneOf("true", "false")},
-		{name: "kubeconfig-max-token-ttl-minutes", by: administrators, value: "129600", check: minutes},
-		{name: "no-default-admin", by: administrators, value: "false", check: oneOf("true", "false")},
-		{name: outgoing.Setting, by: administrators, check: ranges},
-		{name: "password-min-length", by: administrators, value: "12", check: atLeast(2)},
-		{name: "public-api-body-limit", by: managers, value: "1Mi", readOnly: "the limit is built in"},
-		{name: "quota-clusters", by: managers, value: "10000", check: atLeast(0)},
-		{name: "quota-clusters-per-person", by: managers, value: "500", check: atLeast(0)},
-		{name: "quota-documents-mib", by: managers, value: "2048", check: between(0, 1<<20)},
-		{name: "quota-documents-mib-per-person", by: managers, value: "64", check: between(0, 1<<20)},
-		{name: "quota-machines", by: managers, value: "50000", check: atLeast(0)},
-		{name: "quota-machines-per-person", by: managers, value: "5000", check: atLeast(0)},
-		{name: "quota-operations", by: managers, value: "10000", check: atLeast(0)},
-		{name: "quota-operations-per-person", by: managers, value: "1000", check: atLeast(0)},
-		{name: "quota-tokens", by: managers, value: "200000", check: atLeast(0)},
-		{name: "quota-tokens-per-person", by: managers, value: "5000", check: atLeast(0)},
-		{name: "registration-quota", by: managers, value: "10000", check: atLeast(0)},
-		{name: "registration-rate-per-minute", by: managers, value: "6000", check: atLeast(0)},
-		{name: RightsByHand, by: administrators, value: PutBack, check: oneOf(PutBack, Report)},
-		{name: "server-image", by: administrators, readOnly: unused},
-		{name: "server-url", by: administrators, value: d.ServerURL, check: serverURL},
-		{name: "server-version", by: managers, value: spokenVersion(d.Version), readOnly: "it is the release that runs"},
-		{name: "server-version-type", by: managers, value: "drover", readOnly: "it is the release that runs"},
-		{name: "system-agent-install-script", by: administrators, readOnly: "hosts get the script of this server, from /system-agent-install.sh"},
-		{name: "system-agent-installer-image", by: administrators, value: "rancher/system-agent-installer-"},
-		{name: "system-agent-version", by: administrators, value: d.Version, readOnly: "it is the release that runs"},
-		{name: "system-default-registry", by: administrators, check: registry},
-		{name: "telemetry-opt", by: managers, value: "out", check: oneOf("in", "out", "prompt")},
-		{name: "tls-min-version", by: managers, value: "1.2", readOnly: "the server speaks TLS 1.2 and 1.3, and no others"},
-		{name: "ui-banners", by: managers},
-		{name: "ui-brand", by: managers},
-		{name: "ui-default-landing", by: managers},
-		{name: "ui-issues", by: managers},
-		{name: "ui-pl", by: managers, value: "drover"},
-		{name: "wins-agent-version", by: administrators, readOnly: unused},
+		{name: "agent-image", about: "image of the node agent, in the line that Docker hosts run", by: administrators, value: "drover/rancher-agent:" + cmp.Or(d.Version, "latest"), check: image},
+		{name: "agent-tls-mode", about: "`strict`: agents trust the pinned authority alone; `system-store`: also the authorities of their host", by: administrators, value: "strict", check: oneOf("strict", "system-store")},
+		{name: audit.SettingFilter, about: "rules that leave requests out of the audit log", by: administrators, check: auditFilter},
+		{name: audit.SettingLevel, about: "how much the audit log has: 0 nothing, 1 changes, ways in and refusals, 2 also what people read, 3 also the bodies of changes", by: administrators, value: "1", check: oneOf("0", "1", "2", "3")},
+		{name: audit.SettingDays, about: "for how many days files of the audit log are kept", by: administrators, value: "90", check: atLeast(1)},
+		{name: audit.SettingFileMiB, about: "how large a file of the audit log grows, in MiB, before the next one begins", by: administrators, value: "50", check: atLeast(1)},
+		{name: audit.SettingFiles, about: "how many files of the audit log are kept", by: administrators, value: "20", check: atLeast(2)},
+		{name: "auth-token-default-ttl-minutes", about: "how long an API token lasts that was asked for without an end, in minutes; 0 is for ever", by: administrators, value: "129600", check: minutes},
+		{name: "auth-token-max-ttl-minutes", about: "how long an API token may last at most, in minutes; 0 is no limit", by: administrators, value: "129600", check: minutes},
+		{name: "auth-user-info-max-age-seconds", about: "how old groups of people may grow before their directory is asked again, in seconds; 0 never asks", by: administrators, value: "3600", check: atLeast(0)},
+		{name: "auth-user-info-resync-cron", about: "for clients that read it", by: administrators, readOnly: "directories are asked about people by auth-user-info-max-age-seconds"},
+		{name: "auth-user-session-idle-ttl-minutes", about: "after how many minutes without a request a session ends; 0 is never", by: administrators, value: "960", check: atLeast(0)},
+		{name: "auth-user-session-ttl-minutes", about: "how long a session lasts, in minutes; 0 is for ever", by: administrators, value: "960", check: minutes},
+		{name: "cacerts", about: "PEM of the authority of the server's certificate, which hosts pin; empty for a public one", by: administrators, value: d.CACerts, readOnly: "it is the CA of the certificate that the server runs with"},
+		{name: "cluster-agent", about: "which clusters get an agent inside: `imported` ones, or `all`", by: administrators, value: "imported", check: oneOf("imported", "all")},
+		{name: "connections-per-source", about: "how many connections without a login one address may hold; 0 is no limit", by: managers, value: "1000", check: atLeast(0)},
+		{name: "crt-default-grace-period-minutes", about: "for clients that read it", by: administrators, value: "0", readOnly: noExpiry},
+		{name: "crt-default-ttl-minutes", about: "for clients that read it", by: administrators, value: "0", readOnly: noExpiry},
+		{name: "engine-install-url", about: "for clients that read it", by: administrators, readOnly: unused},
+		{name: "eula-agreed", about: "kept for dashboards, without an effect", by: managers},
+		{name: "first-login", about: "`true` until the administrator of the first start has chosen a password", by: managers, value: "true", check: oneOf("true", "false")},
+		{name: "install-uuid", about: "names this installation", by: administrators, readOnly: "it is made at the first start and names this installation from then on"},
+		{name: "k8s-version", about: "for clients that read it", by: administrators, readOnly: unused},
+		{name: "k8s-version-to-images", about: "for clients that read it", by: administrators, readOnly: unused},
+		{name: "kubeconfig-default-token-ttl-minutes", about: "how long the token in a new kubeconfig lasts, in minutes; 0 is for ever", by: administrators, value: "43200", check: minutes},
+		{name: "kubeconfig-generate-token", about: "`false`: kubeconfigs have no token, and kubectl asks the `rancher` command for one", by: administrators, value: "true", check: oneOf("true", "false")},
+		{name: "kubeconfig-max-token-ttl-minutes", about: "how long the token of a kubeconfig may last at most, in minutes; 0 is no limit", by: administrators, value: "129600", check: minutes},
+		{name: "no-default-admin", about: "`true`: a server without users makes no first administrator", by: administrators, value: "false", check: oneOf("true", "false")},
+		{name: outgoing.Setting, about: "addresses in private networks that the server may connect to for buckets, registries and directories, in CIDR form", by: administrators, check: ranges},
+		{name: "password-min-length", about: "how many characters a password has at least", by: administrators, value: "12", check: atLeast(2)},
+		{name: "public-api-body-limit", about: "how large a request without a login may be", by: managers, value: "1Mi", readOnly: "the limit is built in"},
+		{name: "quota-clusters", about: "clusters and fleets of all people together; 0 is no limit, as for all quotas", by: managers, value: "10000", check: atLeast(0)},
+		{name: "quota-clusters-per-person", about: "clusters and fleets that one person may make", by: managers, value: "500", check: atLeast(0)},
+		{name: "quota-documents-mib", about: "cluster documents, Secrets and ConfigMaps of all people together, in MiB", by: managers, value: "2048", check: between(0, 1<<20)},
+		{name: "quota-documents-mib-per-person", about: "cluster documents, Secrets and ConfigMaps of one person, in MiB", by: managers, value: "64", check: between(0, 1<<20)},
+		{name: "quota-machines", about: "machines of all clusters and fleets", by: managers, value: "50000", check: atLeast(0)},
+		{name: "quota-machines-per-person", about: "machines of the clusters and fleets that one person made", by: managers, value: "5000", check: atLeast(0)},
+		{name: "quota-operations", about: "operations that have not ended, of all people together", by: managers, value: "10000", check: atLeast(0)},
+		{name: "quota-operations-per-person", about: "operations of one person that have not ended", by: managers, value: "1000", check: atLeast(0)},
+		{name: "quota-tokens", about: "tokens of all people together", by: managers, value: "200000", check: atLeast(0)},
+		{name: "quota-tokens-per-person", about: "tokens of one person", by: managers, value: "5000", check: atLeast(0)},
+		{name: "registration-quota", about: "machines that one registration token may bring from one address; 0 is no limit", by: managers, value: "10000", check: atLeast(0)},
+		{name: "registration-rate-per-minute", about: "machines a minute that one registration token may bring from one address; 0 is no limit", by: managers, value: "6000", check: atLeast(0)},
+		{name: RightsByHand, about: "what becomes of rights in clusters that are changed by hand: `put-back`, or `report` alone", by: administrators, value: PutBack, check: oneOf(PutBack, Report)},
+		{name: "server-image", about: "for clients that read it", by: administrators, readOnly: unused},
+		{name: "server-url", about: "the address by which hosts and people reach the server, as in `https://drover.example.com:8443`", by: administrators, value: d.ServerURL, check: serverURL},
+		{name: "server-version", about: "the release of Rancher whose API is served, and drover's own behind it", by: managers, value: spokenVersion(d.Version), readOnly: "it is the release that runs"},
+		{name: "server-version-type", about: "for clients that read it", by: managers, value: "drover", readOnly: "it is the release that runs"},
+		{name: "system-agent-install-script", about: "for clients that read it", by: administrators, readOnly: "hosts get the script of this server, from /system-agent-install.sh"},
+		{name: "system-agent-installer-image", about: "prefix of the images that install k3s and RKE2; `k3s` or `rke2` and the version follow", by: administrators, value: "rancher/system-agent-installer-"},
+		{name: "system-agent-version", about: "the release of the system agent that hosts get", by: administrators, value: d.Version, readOnly: "it is the release that runs"},
+		{name: "system-default-registry", about: "the registry that images come from instead of Docker Hub", by: administrators, check: registry},
+		{name: "telemetry-opt", about: "kept for dashboards; drover sends nothing anywhere", by: managers, value: "out", check: oneOf("in", "out", "prompt")},
+		{name: "tls-min-version", about: "the oldest TLS that the server speaks", by: managers, value: "1.2", readOnly: "the server speaks TLS 1.2 and 1.3, and no others"},
+		{name: "ui-banners", about: "kept for dashboards", by: managers},
+		{name: "ui-brand", about: "kept for dashboards", by: managers},
+		{name: "ui-default-landing", about: "kept for dashboards", by: managers},
+		{name: "ui-issues", about: "kept for dashboards", by: managers},
+		{name: "ui-pl", about: "kept for dashboards: the product's name", by: managers, value: "drover"},
+		{name: "wins-agent-version", about: "for clients that read it", by: administrators, readOnly: unused},
 	}
 }
 
@@ -134,7 +136,7 @@ var writersOf = sync.OnceValue(func() map[string]writers {
 	return all
 })
 
-// ForAdministrators says that only administrators may write a setting, whatever rights others have to change settings.
+// ForAdministrators says that only administrators may write a setting, with any rights that others have to change settings.
 func ForAdministrators(name string) bool {
 	by, known := writersOf()[name]
 	return known && by != managers

@@ -31,7 +31,9 @@ const (
 
 // Setting is one setting as it is now.
 type Setting struct {
-	Name    string
+	Name string
+	// About says what it does, in Markdown.
+	About   string
 	Value   string
 	Default string
 	Source  Source
@@ -115,7 +117,7 @@ func (s *Settings) Get(name string) Setting {
 	if !ok {
 		return Setting{}
 	}
-	setting := Setting{Name: name, Value: d.value, Default: d.value, Source: SourceDefault, ReadOnly: d.readOnly != ""}
+	setting := Setting{Name: name, About: d.about, Value: d.value, Default: d.value, Source: SourceDefault, ReadOnly: d.readOnly != ""}
 	if stored, ok := s.state.Settings.Get(name); ok && stored.Value.Value != "" {
 		setting.Value, setting.Source = stored.Value.Value, SourceStore
 	}
@@ -196,7 +198,7 @@ func (s *Settings) write(ctx context.Context, setting records.Setting) error {
 	}
 }
 
-// ServerURL is the external https URL without a trailing slash; empty while nobody set it.
+// ServerURL is the external https URL without a trailing slash; empty while it is not set.
 func (s *Settings) ServerURL() string { return s.Get("server-url").Value }
 
 // CACerts is the PEM that hosts must trust, as /cacerts serves it: with one newline at

@@ -57,11 +57,12 @@ func TestSources(t *testing.T) {
 		t.Errorf("returning to the default twice: %v", err)
 	}
 
-	byDefault := settings.Setting{Name: "server-url", Value: "https://default.example", Default: "https://default.example", Source: "default"}
+	about := got[0].About
+	byDefault := settings.Setting{Name: "server-url", About: about, Value: "https://default.example", Default: "https://default.example", Source: "default"}
 	want := []settings.Setting{
 		byDefault,
-		{Name: "server-url", Value: "https://stored.example:8443", Default: "https://default.example", Source: "db", Customized: true},
-		{Name: "server-url", Value: "https://env.example", Default: "https://default.example", Source: "env", Customized: true, ReadOnly: true},
+		{Name: "server-url", About: about, Value: "https://stored.example:8443", Default: "https://default.example", Source: "db", Customized: true},
+		{Name: "server-url", About: about, Value: "https://env.example", Default: "https://default.example", Source: "env", Customized: true, ReadOnly: true},
 		byDefault,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -6,10 +6,10 @@ import (
 	"context"
 	"strings"
 
-	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/projects"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/store"
@@ -18,7 +18,7 @@ import (
 // State is the open store with its collections.
 type State struct {
 	Store *store.Store
-	// Check is asked before each write; see store.Options. It is set before anybody writes, and nil allows all.
+	// Check is asked before each write; see store.Options. It is set before the first write, and nil allows all.
 	Check func(context.Context, []store.Write) (ended func(), err error)
 
 	// Clusters are encrypted and keyed "<namespace>/<name>", as are the next but for the comment.
@@ -56,7 +56,7 @@ type State struct {
 	// UserNames hold each login name once; they are encrypted and keyed by it in lower case. Users made before there were any have none.
 	UserNames *store.Collection[records.UserName]
 	// GlobalRoles and RoleTemplates are those that people made, and the flags of built-in ones; both, and Bindings, are encrypted, so
-	// that nobody who writes to the store without the key gives themselves rights, and keyed by ID.
+	// that a client that writes to the store without the key cannot give itself rights, and keyed by ID.
 	GlobalRoles   *store.Collection[roles.Role]
 	RoleTemplates *store.Collection[roles.Role]
 	Bindings      *store.Collection[roles.Binding]
@@ -118,10 +118,10 @@ type State struct {
 	BindingsBySubject *store.Index[roles.Binding, string]
 	BindingsByCluster *store.Index[roles.Binding, string]
 	BindingsByRole    *store.Index[roles.Binding, RoleKey]
-	// RegistrationTokensByHash finds registration tokens by random.Hash of the token. A lookup by
+	// RegistrationTokensByHash finds registration tokens by randomid.Hash of the token. A lookup by
 	// the hash takes a time that depends on the hash alone, which says nothing about the token.
 	RegistrationTokensByHash *store.Index[records.RegistrationToken, string]
-	// ClusterAgentsBySecret finds the agent that this server deploys by random.Hash of its token.
+	// ClusterAgentsBySecret finds the agent that this server deploys by randomid.Hash of its token.
 	ClusterAgentsBySecret *store.Index[records.ClusterAgent, string]
 }
 
@@ -203,13 +203,13 @@ func (s *State) index() {
 	s.OperationsByID = store.NewIndex(s.Operations, func(o *operations.Operation) []string { return []string{o.ID} })
 	s.people()
 	s.RegistrationTokensByHash = store.NewIndex(s.RegistrationTokens, func(t *records.RegistrationToken) []string {
-		return []string{random.Hash(t.Token)}
+		return []string{randomid.Hash(t.Token)}
 	})
 	s.ClusterAgentsBySecret = store.NewIndex(s.ClusterAgents, func(a *records.ClusterAgent) []string {
 		if a.Secret == "" {
 			return nil
 		}
-		return []string{random.Hash(a.Secret)}
+		return []string{randomid.Hash(a.Secret)}
 	})
 }
 

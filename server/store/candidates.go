@@ -23,7 +23,7 @@ type candidates struct {
 	observers []func()
 }
 
-// Leader is the identity of who leads among those whose keys begin with a prefix; empty for nobody.
+// Leader is the identity of who leads among those whose keys begin with a prefix; empty for none.
 func (s *candidates) Leader(prefix string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

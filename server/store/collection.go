@@ -164,7 +164,7 @@ func (c *Collection[T]) Delete(ctx context.Context, key string, revision int64) 
 	return err
 }
 
-// modifyTries bounds Modify. Each conflict means that somebody else's write succeeded,
+// modifyTries bounds Modify. Each conflict means that another write succeeded,
 // so only a document that very many write at once comes near it.
 const modifyTries = 100
 

@@ -131,7 +131,7 @@ func (s *Store) Commit(ctx context.Context, ops ...Op) (int64, error) {
 	}
 	if !response.succeeded {
 		seen, refused := refusal(ops, leader, response.responses)
-		// Whoever reads after a refusal to find out what stands in the way has to see it.
+		// A caller that reads after a refusal to find out what stands in the way has to see it.
 		if err := s.await(ctx, seen); err != nil {
 			return 0, fmt.Errorf("%w; and the view does not show why: %w", refused, err)
 		}

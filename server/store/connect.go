@@ -12,12 +12,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/server/store/damage"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+
+	"github.com/drover-project/drover/server/store/damage"
 )
 
 func (s *Store) connect(ctx context.Context) error {
@@ -247,13 +248,13 @@ func (s *Store) embeddedConfig(dir string, died func(error)) *embed.Config {
 	cfg.Dir = dir
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(s.log, died))
 
-	// No listeners at all. The peer URL only names the one member; nobody dials it.
+	// No listeners at all. The peer URL only names the one member; it is never dialled.
 	peer := url.URL{Scheme: "http", Host: "localhost:2380"}
 	cfg.ListenPeerUrls, cfg.ListenClientUrls = nil, nil
 	cfg.AdvertisePeerUrls, cfg.AdvertiseClientUrls = []url.URL{peer}, nil
 	cfg.InitialCluster = cfg.Name + "=" + peer.String()
 
-	// With one member nobody else can lead: short ticks only make the start quick.
+	// With one member no other can lead: short ticks only make the start quick.
 	cfg.TickMs, cfg.ElectionMs = 50, 250
 	cfg.PreVote = false
 

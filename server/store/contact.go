@@ -40,7 +40,7 @@ func (s *Store) Stale() (since time.Time, stale bool) {
 // CatchUp waits until the view has what an external etcd had when it was called, so that what is decided
 // next is not decided on what others have changed since: a server that was cut off for a moment, and is
 // not stale yet, answers reads before it has heard everything. It gives up when a Commit does. The
-// embedded etcd has no other writers.
+// embedded etcd has no other writers. It ends with the error of ctx, or of an etcd that cannot be reached.
 func (s *Store) CatchUp(ctx context.Context) error {
 	if len(s.options.Endpoints) == 0 {
 		return nil

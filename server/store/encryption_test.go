@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/server/store/keyring"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/drover-project/drover/server/store/keyring"
 )
 
 // The secret is nowhere: not in etcd's value, not in any file of the data directory.

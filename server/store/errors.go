@@ -46,3 +46,32 @@ type DeposedError struct{ Name, Identity string }
 func (e *DeposedError) Error() string {
 	return fmt.Sprintf("%s is no longer the leader %q: nothing was written", e.Identity, e.Name)
 }
+
+// Retry does what reads documents and then writes by them once more when another write got in its way, and returns the error of the
+// last of five tries, which may be a *ConflictError.
+func Retry(do func() error) error {
+	_, err := RetryFor(func() (struct{}, error) { return struct{}{}, do() })
+	return err
+}
+
+// RetryFor is Retry of what has a result. Its errors are those of Retry.
+func RetryFor[T any](do func() (T, error)) (T, error) {
+	const tries = 5
+	for try := 1; ; try++ {
+		t, err := do()
+		if _, conflict := errors.AsType[*ConflictError](err); !conflict || try == tries {
+			return t, err
+		}
+	}
+}
+
+// RetryNew is Retry that begins again, too, when a document that it makes was made meanwhile. Its errors are those of Retry.
+func RetryNew(do func() error) error {
+	const tries = 5
+	for try := 1; ; try++ {
+		err := Retry(do)
+		if _, exists := errors.AsType[*ExistsError](err); !exists || try == tries {
+			return err
+		}
+	}
+}

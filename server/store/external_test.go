@@ -21,12 +21,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/server/store/keyring"
-	"github.com/drover-project/drover/server/store/migrations"
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+
+	"github.com/drover-project/drover/server/store/keyring"
+	"github.com/drover-project/drover/server/store/migrations"
 )
 
 // externalEtcd is an etcd as somebody else would run it: on a TCP port, with TLS and

@@ -62,7 +62,7 @@ func (s *Store) send(ctx context.Context, t transaction) (*waiting, error) {
 	s.groupLock.Unlock()
 	s.alone(ctx, w)
 	s.groupLock.Lock()
-	s.groupBusy = len(s.queue) > 0 && s.run(s.drain) // a store that is closed lets nobody wait
+	s.groupBusy = len(s.queue) > 0 && s.run(s.drain) // a store that is closed lets no writer wait
 	s.groupLock.Unlock()
 	return w, w.err
 }
@@ -92,7 +92,7 @@ func (s *Store) drain() {
 }
 
 // nextGroup takes from the queue what may go together: no two writes of one document. What
-// nobody waits for any more is dropped: its writer was notified that it failed, perhaps long ago,
+// no caller waits for any more is dropped: its writer was notified that it failed, perhaps long ago,
 // and a store that is cut off must not gather such writes and perform them when it is back.
 func (s *Store) nextGroup() (group []*waiting) {
 	s.groupLock.Lock()

@@ -44,7 +44,7 @@ type leaderships struct {
 	mu     sync.Mutex
 	byKey  map[string]*Leadership
 	leases map[clientv3.LeaseID]struct{}
-	closed bool // nobody wins any more
+	closed bool // no campaign is won any more
 	// standing are the candidacies of all servers.
 	standing candidates
 }
@@ -91,7 +91,7 @@ func (ls *leaderships) deleted(key string) {
 	}
 }
 
-// giveBack ends leaderships and campaigns while the store closes, so that nobody has to
+// giveBack ends leaderships and campaigns while the store closes, so that no server has to
 // wait for their leases to end.
 func (s *Store) giveBack() {
 	s.leaders.mu.Lock()
@@ -112,7 +112,7 @@ func (s *Store) giveBack() {
 }
 
 // Campaign blocks until identity leads name, or ctx ends. Each call stands for itself,
-// also with the same identity. The leadership does not end with ctx.
+// also with the same identity. The leadership does not end with ctx. Its errors are that of ctx and ErrClosed.
 func (s *Store) Campaign(ctx context.Context, name, identity string) (*Leadership, error) {
 	l, err := s.campaign(ctx, name, identity)
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Store) Campaign(ctx context.Context, name, identity string) (*Leadershi
 	return l, nil
 }
 
-// Leader is the identity of who leads name, as far as the view has come; empty when nobody does, or when that is not known yet.
+// Leader is the identity of who leads name, as far as the view has come; empty when none does, or when that is not known yet.
 func (s *Store) Leader(name string) string {
 	return s.leaders.standing.Leader(leadersPrefix + name + "/")
 }
@@ -234,7 +234,7 @@ func (l *Leadership) lose() {
 	})
 }
 
-// Resign gives the leadership back, so that the next candidate has it at once.
+// Resign gives the leadership back, so that the next candidate has it at once. A leadership that is over already is no error.
 func (l *Leadership) Resign(ctx context.Context) error {
 	l.lose()
 	l.session.Orphan()
@@ -246,7 +246,7 @@ func (l *Leadership) Resign(ctx context.Context) error {
 }
 
 // dropOldLeaders ends the leaderships of earlier processes. With the embedded etcd the
-// lock on the data directory proves that they are gone, so nobody need wait until their
+// lock on the data directory proves that they are gone, so no server need wait until their
 // leases end.
 func (s *Store) dropOldLeaders(ctx context.Context) error {
 	if len(s.options.Endpoints) > 0 {

@@ -21,7 +21,7 @@ type Lease struct {
 	id      clientv3.LeaseID
 }
 
-// NewLease begins a lease that outlives a vanished process by ttl, in whole seconds.
+// NewLease begins a lease that outlives a vanished process by ttl, in whole seconds. Its errors are etcd's.
 func (s *Store) NewLease(ctx context.Context, ttl time.Duration) (*Lease, error) {
 	if err := s.Err(); err != nil {
 		return nil, fmt.Errorf("begin a lease: %w", err)
@@ -43,7 +43,7 @@ func (s *Store) NewLease(ctx context.Context, ttl time.Duration) (*Lease, error)
 // Lost is closed when the lease has ended or could not be kept.
 func (l *Lease) Lost() <-chan struct{} { return l.session.Done() }
 
-// End takes the lease's documents away at once.
+// End takes the lease's documents away at once. A lease that is over already is no error.
 func (l *Lease) End(ctx context.Context) error {
 	l.session.Orphan()
 	defer l.store.leaders.removeLease(l.id)

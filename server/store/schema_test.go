@@ -9,10 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drover-project/drover/server/store/keyring"
-	"github.com/drover-project/drover/server/store/migrations"
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/drover-project/drover/server/store/keyring"
+	"github.com/drover-project/drover/server/store/migrations"
 )
 
 func TestNewerSchema(t *testing.T) {

@@ -15,13 +15,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/server/store/keyring"
-	"github.com/drover-project/drover/server/store/migrations"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	etcdsnapshot "go.etcd.io/etcd/etcdutl/v3/snapshot"
+
+	"github.com/drover-project/drover/server/store/keyring"
+	"github.com/drover-project/drover/server/store/migrations"
 )
 
-// ExternalError says that something is done by whoever runs the etcd, and not by drover.
+// ExternalError says that something is done by the administrators of the etcd, and not by drover.
 type ExternalError struct{ Endpoints []string }
 
 func (e *ExternalError) Error() string {
@@ -95,7 +96,7 @@ func Schema() int { return 1 + len(migrations.All()) }
 // DataKey is the id of the key that encrypts the documents, as the key file has it.
 func (s *Store) DataKey() string { return s.keys.FirstID().String() }
 
-// HoldsKey says whether a key file has the key of an id; see DataKey.
+// HoldsKey says whether a key file has the key of an id; see DataKey. A key file that cannot be read is an error.
 func HoldsKey(path, id string) (bool, error) {
 	ring, err := keyring.Read(path)
 	if err != nil {
@@ -106,6 +107,7 @@ func HoldsKey(path, id string) (bool, error) {
 
 // Rebuild makes the embedded etcd of a new data directory from a snapshot that WriteSnapshot
 // wrote. Its revisions go on a thousand million later. Nothing is rebuilt over what is there.
+// A damaged snapshot, and a directory with something in it, are errors.
 func Rebuild(snapshot, dataDir string, log *slog.Logger) error {
 	s := &Store{options: Options{DataDir: dataDir}, log: log}
 	dir := filepath.Join(dataDir, etcdName)
@@ -140,7 +142,7 @@ type Restoration struct {
 	Backup time.Time `json:"backup"`
 }
 
-// MarkRestored writes down that the store was restored just now.
+// MarkRestored writes down that the store was restored just now. Its errors are those of a write.
 func (s *Store) MarkRestored(ctx context.Context, at, backup time.Time) error {
 	text, err := json.Marshal(Restoration{Revision: s.Revision(), At: at.UTC(), Backup: backup.UTC()})
 	if err == nil {

@@ -9,6 +9,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -18,11 +19,12 @@ import (
 	"sync"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+
 	"github.com/drover-project/drover/server/store/keyring"
 	"github.com/drover-project/drover/server/store/migrations"
 	"github.com/drover-project/drover/server/store/progress"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/embed"
 )
 
 // Options say where the documents are.
@@ -109,18 +111,10 @@ func openWith(ctx context.Context, o Options, steps []migrations.Step, cs ...Bin
 	if o.KeyFile == "" && o.DataDir != "" {
 		o.KeyFile = filepath.Join(o.DataDir, "encryption.key")
 	}
-	if o.startLimit == 0 {
-		o.startLimit = startLimit
-	}
-	if o.staleAfter == 0 {
-		o.staleAfter = staleAfter
-	}
-	if o.writeLimit == 0 {
-		o.writeLimit = writeLimit
-	}
-	if o.historyBytes == 0 {
-		o.historyBytes = historyBytes
-	}
+	o.startLimit = cmp.Or(o.startLimit, startLimit)
+	o.staleAfter = cmp.Or(o.staleAfter, staleAfter)
+	o.writeLimit = cmp.Or(o.writeLimit, writeLimit)
+	o.historyBytes = cmp.Or(o.historyBytes, historyBytes)
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
@@ -141,7 +135,7 @@ func openWith(ctx context.Context, o Options, steps []migrations.Step, cs ...Bin
 			return nil, err
 		}
 	}
-	// In this order, so that whatever refuses to open comes before whatever changes data.
+	// In this order, so that what refuses to open comes before what changes data.
 	for _, step := range []func(context.Context) error{
 		s.takeDataDir,
 		s.connect,
@@ -198,7 +192,7 @@ func (s *Store) bind(c Bindable) error {
 }
 
 // Close ends the watches, gives leaderships back, stops the embedded etcd and waits
-// for all of it. It is safe to call it more than once.
+// for all of it. It is safe to call it more than once. Its errors are those of what did not end, joined.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		if s.Err() == nil {

@@ -5,7 +5,7 @@ package store
 // leastBytes is what a document counts as at least: that much is held for a small one, too.
 const leastBytes = 1 << 10
 
-// Sum is how many documents there are, and the bytes of their JSON, whatever it is compressed to; each counts as 1 KiB at least.
+// Sum is how many documents there are, and the bytes of their JSON, before compression; each counts as 1 KiB at least.
 type Sum struct {
 	Documents int
 	Bytes     int64

@@ -52,9 +52,7 @@ func (s *Store) readAll(ctx context.Context, prefix string) ([]*mvccpb.KeyValue,
 		if err != nil {
 			return nil, 0, fmt.Errorf("read %s from etcd: %w", prefix, err)
 		}
-		if revision == 0 {
-			revision = response.Header.Revision
-		}
+		revision = cmp.Or(revision, response.Header.Revision)
 		all = append(all, response.Kvs...)
 		if !response.More || len(response.Kvs) == 0 {
 			return all, revision, nil
@@ -63,7 +61,7 @@ func (s *Store) readAll(ctx context.Context, prefix string) ([]*mvccpb.KeyValue,
 	}
 }
 
-// load fills the collections before anybody else uses them.
+// load fills the collections before they are used.
 func (s *Store) load(ctx context.Context) error {
 	kvs, revision, err := s.readAll(ctx, documentsPrefix)
 	if err != nil {
@@ -230,7 +228,7 @@ func (s *Store) apply(events []*clientv3.Event) error {
 		changes[name] = append(changes[name], raw)
 	}
 	// Observers of one collection find what was written into the others with it: one who is called before would
-	// decide on half of it, and nobody has to call them again.
+	// decide on half of it, and they need no further call.
 	notify := make([]func(), 0, len(changes))
 	for name, raw := range changes {
 		f, err := s.collections[name].change(raw)

@@ -38,7 +38,7 @@ func here(r *http.Request) string {
 	return (&url.URL{Path: r.URL.Path, RawQuery: asked.Encode()}).String()
 }
 
-// loginURL leads back to what was asked for once somebody has logged in.
+// loginURL leads back to what was asked for once the user has logged in.
 func loginURL(r *http.Request) string {
 	q := url.Values{}
 	to := here(r)
@@ -54,7 +54,7 @@ func loginURL(r *http.Request) string {
 	return Home + "login?" + q.Encode()
 }
 
-// Local is an address of the page, or its begin for anything else: nobody is led to another server.
+// Local is an address of the page, or its begin for anything else: no user is led to another server.
 func Local(to string) string {
 	at, err := url.Parse(to)
 	if err != nil || at.Scheme != "" || at.Host != "" || !strings.HasPrefix(at.Path, Home) || strings.Contains(to, "\\") || path.Clean(at.Path) != strings.TrimSuffix(at.Path, "/") {
@@ -63,7 +63,7 @@ func Local(to string) string {
 	return at.RequestURI()
 }
 
-// IsPrincipal says that a text is the principal of somebody, as directories have them, and not the ID of a user.
+// IsPrincipal says that a text is the principal of a user, as directories have them, and not the ID of a user.
 func IsPrincipal(text string) bool { return strings.Contains(text, "://") }
 
 // Sentence is an error as a sentence.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/docs"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/ui/picture"
@@ -56,7 +57,7 @@ func (u *UI) functions() template.FuncMap {
 	return template.FuncMap{
 		"asset": u.assetURL, "home": func() string { return Home }, "tone": picture.Tone, "mark": picture.Mark, "time": stamp, "span": span, "size": sizeOf,
 		"cluster": ClusterURL, "machine": MachineURL, "operation": OperationURL, "fleet": FleetURL, "percent": percent, "join": strings.Join, "quoted": Quoted,
-		"host": picture.Host, "ended": ended, "short": short, "lines": lines, "side": side, "why": whyCommand, "area": area, "rare": rare,
+		"host": picture.Host, "ended": ended, "short": short, "lines": lines, "side": side, "linked": docs.Linked, "explained": docs.Command, "documented": docs.Shown, "why": whyCommand, "area": area, "rare": rare,
 	}
 }
 
@@ -79,7 +80,7 @@ func FleetURL(name string) string { return Home + "fleets/" + url.PathEscape(nam
 
 // rare are the offers that are not made at the first look.
 func rare(all []Offer) []Offer {
-	return slices.DeleteFunc(slices.Clone(all), func(o Offer) bool { return !o.Rare })
+	return slices.DeleteFunc(slices.Clone(all), func(o Offer) bool { return !o.Advanced })
 }
 
 // whyCommand is the command that shows causes.

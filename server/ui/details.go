@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -16,7 +17,6 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/ui/picture"
-	"github.com/drover-project/drover/server/views"
 )
 
 // clusterView is the page of a cluster.
@@ -25,7 +25,7 @@ type clusterView struct {
 	Tiers  []picture.Tier
 	Causes picture.Causes
 	// UnderWay is the operation that is worked on; nil when none is.
-	UnderWay *views.Operation
+	UnderWay *apitypes.Operation
 	Timeline picture.Timeline
 	// Steers are what who asks may do to it: stop it, hurry, and pause the cluster.
 	Steers []Offer
@@ -33,7 +33,7 @@ type clusterView struct {
 	Path   string
 	Offers []Offer
 	// Files are the part of its snapshots that is shown.
-	Files []views.Snapshot
+	Files []apitypes.Snapshot
 	Part  Part
 	// MayChange says that who asks is offered the editor.
 	MayChange bool
@@ -62,7 +62,7 @@ func (u *UI) Cluster(r Request) (View, error) {
 
 // joinView is how a host joins a cluster.
 type joinView struct {
-	views.Join
+	apitypes.Join
 	Path                       string
 	Etcd, ControlPlane, Worker bool
 	Labels, Taints, NodeName   string
@@ -166,7 +166,7 @@ type machineView struct {
 	// MayRead says that who asks may read the output of its plan and the logs of its units, or of its containers.
 	MayRead    bool
 	Causes     picture.Causes
-	Containers []views.Container
+	Containers []apitypes.Container
 	// Silent is why the host does not say which containers it has.
 	Silent string
 }
@@ -218,16 +218,16 @@ func (u *UI) Machine(r Request) (View, error) {
 const slowHost = 3 * time.Second
 
 // containers are those of a Docker host, or why it does not say.
-func containers(r Request, key string) (all []views.Container, silent string) {
+func containers(r Request, key string) (all []apitypes.Container, silent string) {
 	reply, err := r.AskWithin(slowHost, route.Asked{Method: http.MethodGet, Target: "/v1-drover/machines/" + key + "/containers"})
 	if err != nil {
 		return nil, err.Error()
 	}
-	var answer views.Containers
+	var answer apitypes.Containers
 	if err := reply.Decode(&answer); err != nil {
 		return nil, err.Error()
 	}
-	slices.SortFunc(answer.Data, func(a, b views.Container) int {
+	slices.SortFunc(answer.Data, func(a, b apitypes.Container) int {
 		return cmp.Or(strings.Compare(b.State, a.State), strings.Compare(a.Name, b.Name)) // running before exited
 	})
 	return answer.Data, ""
@@ -248,13 +248,13 @@ func walk(history []records.Transition) []walked {
 
 // operationView is the page of an operation.
 type operationView struct {
-	views.Operation
+	apitypes.Operation
 	Home     string
 	Offers   []Offer
 	Timeline picture.Timeline
 }
 
-// steers are what somebody may do to an operation, and, while it goes on, the pause of its cluster.
+// steers are what a user may do to an operation, and, while it goes on, the pause of its cluster.
 func (u *UI) steers(who auth.Identity, o Operation) []Offer {
 	all := u.offers(who, o)
 	if o.Of == nil || o.State.Ended() {

@@ -1,4 +1,4 @@
-// What pages show: values, and the functions that give them to whoever asks.
+// What pages show: values, and the functions that give them to the caller.
 
 package ui
 
@@ -6,12 +6,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/ui/picture"
-	"github.com/drover-project/drover/server/views"
 )
 
 // Facts are where the pages get what they show. Each function leaves out what who may not see; ok is false for what
@@ -20,14 +20,14 @@ type Facts struct {
 	Clusters func(who auth.Identity) []ClusterRow
 	Cluster  func(who auth.Identity, key string) (c Cluster, ok bool)
 	// Join is how a host joins the cluster; it holds the registration token.
-	Join func(who auth.Identity, key string) (j views.Join, docker, ok bool)
+	Join func(who auth.Identity, key string) (j apitypes.Join, docker, ok bool)
 	// Machines are those of one cluster or fleet by its id, or all for "".
-	Machines  func(who auth.Identity, clusterID string) []views.Machine
+	Machines  func(who auth.Identity, clusterID string) []apitypes.Machine
 	Machine   func(who auth.Identity, key string) (m Machine, ok bool)
 	Operation func(who auth.Identity, id string) (o Operation, ok bool)
-	Fleets    func(who auth.Identity) []views.Fleet
-	Versions  func() views.Versions
-	Tokens    func(who auth.Identity) []views.Token
+	Fleets    func(who auth.Identity) []apitypes.Fleet
+	Versions  func() apitypes.Versions
+	Tokens    func(who auth.Identity) []apitypes.Token
 	Users     func(who auth.Identity) []User
 	Settings  func(who auth.Identity) []Setting
 	Roles     func(who auth.Identity) []Role
@@ -65,16 +65,16 @@ func TopicOperation(id string) string { return "operation/" + id }
 
 // ClusterRow is a cluster in the list.
 type ClusterRow struct {
-	views.Cluster
+	apitypes.Cluster
 	// States is how many machines are in each state.
 	States []Count
 	// Operation is what is under way; nil when nothing is.
-	Operation *views.OperationSummary
+	Operation *apitypes.OperationSummary
 	// Certificate is the one that ends first, and Snapshot when the last one was taken; zero where that is not known.
 	Certificate records.CertificateEnd
 	Snapshot    time.Time
 	// Rehearsals are those of its snapshots: the last one, the last good one, and when the next is due.
-	Rehearsals views.Rehearsals
+	Rehearsals apitypes.Rehearsals
 }
 
 // Count is how many things have a state.
@@ -86,14 +86,14 @@ type Count struct {
 // Cluster is a cluster with all that its page shows.
 type Cluster struct {
 	ClusterRow
-	Machines []views.Machine
-	Why      views.Why
+	Machines []apitypes.Machine
+	Why      apitypes.Why
 	// Operations are those of the cluster, newest first; only those that have not ended have tasks.
-	Operations []views.Operation
+	Operations []apitypes.Operation
 	// Events are the newest ones, newest first.
-	Events []views.Event
+	Events []apitypes.Event
 	// Snapshots are those that are known, newest first.
-	Snapshots []views.Snapshot
+	Snapshots []apitypes.Snapshot
 	// Etcd are the machines with etcd, and what each is to it.
 	Etcd []picture.Member
 	// MayJoin says that who asks may see the command by which hosts join.
@@ -104,9 +104,9 @@ type Cluster struct {
 
 // Machine is a machine with all that its page shows.
 type Machine struct {
-	views.Machine
+	apitypes.Machine
 	Certificate records.CertificateEnd
-	Why         views.Why
+	Why         apitypes.Why
 	// Plan is nil where there is none, or who asks may not see it.
 	Plan *Plan
 	// Tunnels are the open ones, Watches those of its agent on its plan.
@@ -121,7 +121,7 @@ type Machine struct {
 type Server struct {
 	URL, Version string
 	Started      time.Time
-	// Here is the one that answers, and Leads the one that decides; Unled says that nobody is known to.
+	// Here is the one that answers, and Leads the one that decides; Unled says that none is known to.
 	Here, Leads, Unled bool
 }
 
@@ -164,12 +164,12 @@ type PlanProbe struct {
 
 // Operation is an operation with the ID of its cluster or fleet.
 type Operation struct {
-	views.Operation
+	apitypes.Operation
 	ClusterID string
 	// Fleet says that it is one of a fleet.
 	Fleet bool
 	// Of is the cluster; nil for a fleet, and where who asks may not see it.
-	Of *views.Cluster
+	Of *apitypes.Cluster
 }
 
 // Role is a global role, or a role template of clusters or projects.
@@ -181,7 +181,7 @@ type Role struct {
 	Inherits []string
 }
 
-// Binding is that somebody has a role.
+// Binding is that a user or a group has a role.
 type Binding struct {
 	ID, Role string
 	// Name is whose it is, as people know them; Group says that it is a group.
@@ -212,7 +212,7 @@ type AuditWanted struct {
 
 // AuditPart is a part of the audit log, oldest entry first.
 type AuditPart struct {
-	views.Audit
+	apitypes.Audit
 	// First and Last are the places of the oldest and the newest entry; zero for none. Latest says that there are no newer ones.
 	First, Last audit.Place
 	Latest      bool
@@ -220,13 +220,14 @@ type AuditPart struct {
 
 // Setting is a setting.
 type Setting struct {
-	Name, Value, Source string
-	Customized          bool
-	ReadOnly            bool
+	// About says what it does.
+	Name, About, Value, Source string
+	Customized                 bool
+	ReadOnly                   bool
 }
 
 // underWay is the operation that is worked on, of those of a cluster.
-func (c Cluster) underWay() *views.Operation {
+func (c Cluster) underWay() *apitypes.Operation {
 	for i, o := range c.Operations {
 		if o.State == operations.Running || o.State == operations.Stopping {
 			return &c.Operations[i]

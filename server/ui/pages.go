@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/ui/picture"
 	"github.com/drover-project/drover/server/ui/shell"
-	"github.com/drover-project/drover/server/views"
 )
 
 // listView is a list with its filters.
@@ -31,7 +31,7 @@ type listView[T any] struct {
 	Kept []Kept
 	// All is how many there are without filters.
 	All int
-	// Offers are what somebody may do to a row, by what names it, and Makes what they may make.
+	// Offers are what a user may do to a row, by what names it, and Makes what they may make.
 	Offers map[string][]Offer
 	Makes  []Offer
 }
@@ -39,7 +39,7 @@ type listView[T any] struct {
 // Kept is a value of a query.
 type Kept struct{ Name, Value string }
 
-// offering adds to a list what somebody may do to its rows, and make of the kind.
+// offering adds to a list what a user may do to its rows, and make of the kind.
 func offering[T any](u *UI, who auth.Identity, v listView[T], kind auth.Kind, id func(T) string) listView[T] {
 	v.Offers, v.Makes = map[string][]Offer{}, u.offers(who, kind)
 	for _, row := range v.Rows {
@@ -120,11 +120,11 @@ func compareRehearsals(a, b *records.RehearsalEnd) int {
 }
 
 // ShownVersion is the version that a cluster runs, or should.
-func ShownVersion(c views.Cluster) string { return cmp.Or(c.Version, c.KubernetesVersion) }
+func ShownVersion(c apitypes.Cluster) string { return cmp.Or(c.Version, c.KubernetesVersion) }
 
 // machinesView is a list of machines, of one cluster or all.
 type machinesView struct {
-	listView[views.Machine]
+	listView[apitypes.Machine]
 	// Cluster is whose they are, and Everywhere the list of all; empty where it is that.
 	Cluster, Everywhere string
 }
@@ -145,32 +145,32 @@ func (u *UI) Machines(r Request) (View, error) {
 
 // machinesOf is the list of the machines of a cluster or a fleet, or of all.
 func (u *UI) machinesOf(r Request, id string) machinesView {
-	columns := []columnOf[views.Machine]{
-		{"name", "Machine", false, func(a, b views.Machine) int { return strings.Compare(picture.Host(a), picture.Host(b)) }},
-		{"cluster", "Cluster or fleet", false, func(a, b views.Machine) int { return strings.Compare(a.Cluster, b.Cluster) }},
-		{"state", "State", false, func(a, b views.Machine) int { return picture.CompareStates(string(a.State), string(b.State)) }},
-		{"roles", "Roles", false, func(a, b views.Machine) int { return strings.Compare(a.Roles.String(), b.Roles.String()) }},
-		{"since", "Waits for", false, func(a, b views.Machine) int { return compareTimes(a.Since, b.Since) }},
+	columns := []columnOf[apitypes.Machine]{
+		{"name", "Machine", false, func(a, b apitypes.Machine) int { return strings.Compare(picture.Host(a), picture.Host(b)) }},
+		{"cluster", "Cluster or fleet", false, func(a, b apitypes.Machine) int { return strings.Compare(a.Cluster, b.Cluster) }},
+		{"state", "State", false, func(a, b apitypes.Machine) int { return picture.CompareStates(string(a.State), string(b.State)) }},
+		{"roles", "Roles", false, func(a, b apitypes.Machine) int { return strings.Compare(a.Roles.String(), b.Roles.String()) }},
+		{"since", "Waits for", false, func(a, b apitypes.Machine) int { return compareTimes(a.Since, b.Since) }},
 	}
 	all := u.Facts.Machines(r.Who, id)
 	if len(all) > 0 && id != "" {
 		id = all[0].Cluster
 	}
-	return machinesView{Cluster: id, listView: listOf(all, columns, func(m views.Machine) string { return string(m.State) },
-		func(m views.Machine) string {
+	return machinesView{Cluster: id, listView: listOf(all, columns, func(m apitypes.Machine) string { return string(m.State) },
+		func(m apitypes.Machine) string {
 			return m.ID + " " + picture.Host(m) + " " + m.NodeName + " " + m.Cluster + " " + strings.Join(m.Address, " ") + " " + strings.Join(m.InternalAddress, " ")
 		}, r.Query)}
 }
 
 // Fleets is the page of the machines without a cluster.
 func (u *UI) Fleets(r Request) (View, error) {
-	columns := []columnOf[views.Fleet]{
-		{"name", "Name", false, func(a, b views.Fleet) int { return strings.Compare(a.Name, b.Name) }},
-		{"machines", "Machines", true, func(a, b views.Fleet) int { return cmp.Compare(a.Machines, b.Machines) }},
-		{"created", "Made", false, func(a, b views.Fleet) int { return compareTimes(a.Created, b.Created) }},
+	columns := []columnOf[apitypes.Fleet]{
+		{"name", "Name", false, func(a, b apitypes.Fleet) int { return strings.Compare(a.Name, b.Name) }},
+		{"machines", "Machines", true, func(a, b apitypes.Fleet) int { return cmp.Compare(a.Machines, b.Machines) }},
+		{"created", "Made", false, func(a, b apitypes.Fleet) int { return compareTimes(a.Created, b.Created) }},
 	}
-	v := listOf(u.Facts.Fleets(r.Who), columns, nil, func(f views.Fleet) string { return f.Name + " " + f.ID }, r.Query)
-	v = offering(u, r.Who, v, auth.Fleet, func(f views.Fleet) string { return f.ID })
+	v := listOf(u.Facts.Fleets(r.Who), columns, nil, func(f apitypes.Fleet) string { return f.Name + " " + f.ID }, r.Query)
+	v = offering(u, r.Who, v, auth.Fleet, func(f apitypes.Fleet) string { return f.ID })
 	return View{Title: "Fleets", Template: "fleets", Data: v, Section: "fleets", Command: "drover fleets ls", Topics: []string{TopicFleets, TopicMachines}}, nil
 }
 
@@ -178,25 +178,25 @@ func (u *UI) Fleets(r Request) (View, error) {
 func (u *UI) Versions(r Request) (View, error) {
 	known := u.Facts.Versions()
 	if text := strings.TrimSpace(r.Query.Get("q")); text != "" {
-		known.Data = slices.DeleteFunc(known.Data, func(v views.Version) bool { return !strings.Contains(v.Version, text) })
+		known.Data = slices.DeleteFunc(known.Data, func(v apitypes.Version) bool { return !strings.Contains(v.Version, text) })
 	}
 	rows, part := partOf(known.Data, r.Query)
 	v := struct {
-		listView[views.Version]
-		Source views.VersionSource
-	}{listView[views.Version]{Rows: rows, Part: part, Text: r.Query.Get("q"), Path: r.Query.Path, All: part.Total}, known.Source}
+		listView[apitypes.Version]
+		Source apitypes.VersionSource
+	}{listView[apitypes.Version]{Rows: rows, Part: part, Text: r.Query.Get("q"), Path: r.Query.Path, All: part.Total}, known.Source}
 	return View{Title: "Versions", Template: "versions", Data: v, Section: "versions", Command: "drover versions ls", Topics: []string{TopicVersions}}, nil
 }
 
 // Tokens is the page of one's own tokens.
 func (u *UI) Tokens(r Request) (View, error) {
 	now := u.Now()
-	columns := []columnOf[views.Token]{
-		{"created", "Made", false, func(a, b views.Token) int { return compareTimes(b.Created, a.Created) }},
-		{"name", "Name", false, func(a, b views.Token) int { return strings.Compare(a.Name, b.Name) }},
-		{"expires", "Ends", false, func(a, b views.Token) int { return compareTimes(a.Expires, b.Expires) }},
+	columns := []columnOf[apitypes.Token]{
+		{"created", "Made", false, func(a, b apitypes.Token) int { return compareTimes(b.Created, a.Created) }},
+		{"name", "Name", false, func(a, b apitypes.Token) int { return strings.Compare(a.Name, b.Name) }},
+		{"expires", "Ends", false, func(a, b apitypes.Token) int { return compareTimes(a.Expires, b.Expires) }},
 	}
-	kind := func(t views.Token) string {
+	kind := func(t apitypes.Token) string {
 		switch {
 		case !t.Enabled:
 			return "disabled"
@@ -208,11 +208,11 @@ func (u *UI) Tokens(r Request) (View, error) {
 		return "token"
 	}
 	v := struct {
-		listView[views.Token]
+		listView[apitypes.Token]
 		Current string
-		Kind    func(views.Token) string
-	}{listOf(u.Facts.Tokens(r.Who), columns, kind, func(t views.Token) string { return t.Name + " " + t.Description }, r.Query), r.Who.TokenName, kind}
-	v.listView = offering(u, r.Who, v.listView, auth.Token, func(t views.Token) string { return t.Name })
+		Kind    func(apitypes.Token) string
+	}{listOf(u.Facts.Tokens(r.Who), columns, kind, func(t apitypes.Token) string { return t.Name + " " + t.Description }, r.Query), r.Who.TokenName, kind}
+	v.listView = offering(u, r.Who, v.listView, auth.Token, func(t apitypes.Token) string { return t.Name })
 	return View{Title: "Your tokens", Template: "tokens", Data: v, Section: "tokens", Command: "drover tokens ls", Topics: []string{TopicTokens}}, nil
 }
 
@@ -271,7 +271,7 @@ func (u *UI) Bindings(r Request) (View, error) {
 
 // fleetView is the page of a fleet.
 type fleetView struct {
-	views.Fleet
+	apitypes.Fleet
 	machinesView
 	Does []Offer
 }
@@ -280,7 +280,7 @@ type fleetView struct {
 func (u *UI) Fleet(r Request) (View, error) {
 	name := r.Param("name")
 	all := u.Facts.Fleets(r.Who)
-	i := slices.IndexFunc(all, func(f views.Fleet) bool { return f.Name == name })
+	i := slices.IndexFunc(all, func(f apitypes.Fleet) bool { return f.Name == name })
 	if i < 0 {
 		return View{}, norman.Missing("fleet", name)
 	}
@@ -332,7 +332,7 @@ func (u *UI) Audit(r Request) (View, error) {
 	if !v.Latest && len(v.Data) > 0 {
 		v.Newer = r.Query.With("before", "", "after", v.Last.String())
 	} else if !v.Latest {
-		v.Newer = r.Query.With("before", "", "after", "") // the newest: whatever stood here is gone
+		v.Newer = r.Query.With("before", "", "after", "") // the newest: what stood here is gone
 	}
 	var topics []string
 	if v.Latest {

@@ -9,15 +9,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/route"
-	"github.com/drover-project/drover/server/views"
 )
 
 // serversView is the servers with the tunnels that end at them.
 type serversView struct {
-	listView[views.Tunnel]
+	listView[apitypes.Tunnel]
 	Servers []serverRow
-	Workers []views.Worker
+	Workers []apitypes.Worker
 }
 
 // serverRow is a server with how many of the tunnels that one sees end there, and why it does not say which; empty when it does.
@@ -28,7 +28,7 @@ type serverRow struct {
 }
 
 // servers are those that run, and those of the answer that are not known to.
-func (u *UI) servers(r Request, answer views.Tunnels) []serverRow {
+func (u *UI) servers(r Request, answer apitypes.Tunnels) []serverRow {
 	var rows []serverRow
 	for _, one := range u.Facts.Servers(r.Who) {
 		rows = append(rows, serverRow{Server: one, Silent: answer.Silent[one.URL]})
@@ -51,27 +51,27 @@ func (u *UI) Servers(r Request) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	var answer views.Tunnels
+	var answer apitypes.Tunnels
 	if err := reply.Decode(&answer); err != nil {
 		return View{}, err
 	}
 	if reply, err = r.Ask(route.Asked{Method: http.MethodGet, Target: "/v1-drover/workers"}); err != nil {
 		return View{}, err
 	}
-	var workers views.Workers
+	var workers apitypes.Workers
 	if err := reply.Decode(&workers); err != nil {
 		return View{}, err
 	}
-	workers.Data = slices.DeleteFunc(workers.Data, func(w views.Worker) bool { return !w.Running })
-	columns := []columnOf[views.Tunnel]{
-		{"host", "Host", false, func(a, b views.Tunnel) int { return strings.Compare(a.Host+a.Subject, b.Host+b.Subject) }},
-		{"server", "Server", false, func(a, b views.Tunnel) int { return strings.Compare(a.Server, b.Server) }},
-		{"since", "Open", false, func(a, b views.Tunnel) int { return compareTimes(a.Since, b.Since) }},
-		{"in", "From the host", true, func(a, b views.Tunnel) int { return cmp.Compare(a.BytesIn, b.BytesIn) }},
-		{"out", "To the host", true, func(a, b views.Tunnel) int { return cmp.Compare(a.BytesOut, b.BytesOut) }},
+	workers.Data = slices.DeleteFunc(workers.Data, func(w apitypes.Worker) bool { return !w.Running })
+	columns := []columnOf[apitypes.Tunnel]{
+		{"host", "Host", false, func(a, b apitypes.Tunnel) int { return strings.Compare(a.Host+a.Subject, b.Host+b.Subject) }},
+		{"server", "Server", false, func(a, b apitypes.Tunnel) int { return strings.Compare(a.Server, b.Server) }},
+		{"since", "Open", false, func(a, b apitypes.Tunnel) int { return compareTimes(a.Since, b.Since) }},
+		{"in", "From the host", true, func(a, b apitypes.Tunnel) int { return cmp.Compare(a.BytesIn, b.BytesIn) }},
+		{"out", "To the host", true, func(a, b apitypes.Tunnel) int { return cmp.Compare(a.BytesOut, b.BytesOut) }},
 	}
-	v := serversView{listOf(answer.Data, columns, func(t views.Tunnel) string { return t.Server },
-		func(t views.Tunnel) string {
+	v := serversView{listOf(answer.Data, columns, func(t apitypes.Tunnel) string { return t.Server },
+		func(t apitypes.Tunnel) string {
 			return strings.Join([]string{t.Host, t.Machine, t.Cluster, t.Remote, t.Subject}, " ")
 		}, r.Query), u.servers(r, answer), workers.Data}
 	return View{Title: "Servers and tunnels", Template: "servers", Data: v, Section: "servers", Command: "drover tunnels ls", Topics: []string{TopicServers}}, nil

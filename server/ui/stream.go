@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// heartbeat is how often something is sent that nobody sees, by which both ends know of each other.
+	// heartbeat is how often something is sent that no user sees, by which both ends know of each other.
 	heartbeat = 10 * time.Second
 	// patience is how long a client may take to accept what it is sent.
 	patience = 30 * time.Second
@@ -142,7 +142,7 @@ func (u *UI) look(c *route.Call, to outlet, page Page, common bool, open *live.V
 	return d.ID, to.send(sse.Event{Plain: d.Plain, Packed: d.Packed}) == nil
 }
 
-// keyOf names what a page shows to somebody. A drawing goes to all pages of its key and to no other, so there is everything in it
+// keyOf names what a page shows to a user. A drawing goes to all pages of its key and to no other, so there is everything in it
 // that decides what is drawn: the address, what may be seen, and, unless the page is common to all who may see the same,
 // the session. Rights that change make another key.
 func keyOf(c *route.Call, common bool) string {
@@ -155,7 +155,7 @@ func keyOf(c *route.Call, common bool) string {
 	return whose + " " + c.Who.Rights() + " " + c.R.URL.EscapedPath() + "?" + q.Encode()
 }
 
-// drawn draws a page. It asks nobody while it does.
+// drawn draws a page. It makes no requests while it does.
 func (u *UI) drawn(r Request, page Page, common bool) live.Draw {
 	var others answers
 	if !common {
@@ -202,7 +202,7 @@ func end(c *route.Call, to outlet) {
 	}
 }
 
-// requestOf is what somebody wants to see. Of a page that is common to all with the same rights nobody asks: what is drawn
+// requestOf is what a user wants to see. A page that is common to all with the same rights is asked for by no user: what is drawn
 // for them is drawn without a name, a session, and anything that is theirs alone.
 func requestOf(c *route.Call, common bool) Request {
 	q := c.Query()
@@ -210,11 +210,11 @@ func requestOf(c *route.Call, common bool) Request {
 	r := Request{Ctx: c.Ctx(), Who: c.Who, Param: c.Param, Query: Query{c.R.URL.Path, q}, Ask: c.Ask, AskWithin: c.AskWithin, Form: auth.FormToken(c.R)}
 	if common {
 		r.Who, r.Form = c.Who.Anybody(), ""
-		r.Ask = func(route.Asked) (route.Reply, error) { return route.Reply{}, errNobody }
-		r.AskWithin = func(time.Duration, route.Asked) (route.Reply, error) { return route.Reply{}, errNobody }
+		r.Ask = func(route.Asked) (route.Reply, error) { return route.Reply{}, errNoUser }
+		r.AskWithin = func(time.Duration, route.Asked) (route.Reply, error) { return route.Reply{}, errNoUser }
 	}
 	return r
 }
 
-// errNobody is a mistake in a page.
-var errNobody = errors.New("a page that is common to all with the same rights asks the API in nobody's name")
+// errNoUser is a mistake in a page.
+var errNoUser = errors.New("a page that is common to all with the same rights asks the API in no user's name")

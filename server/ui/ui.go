@@ -3,7 +3,7 @@
 // gives the page, and to a client that accepts text/event-stream its <main> again and again, whenever something
 // changed that it shows.
 //
-// The package knows no store: what pages show comes in by the functions of Facts, which answer for whoever asks and
+// The package knows no store: what pages show comes in by the functions of Facts, which answer for the caller and
 // leave out what they may not see.
 package ui
 
@@ -42,20 +42,20 @@ type Options struct {
 	// Changes tells open pages of what changed, by the topics that their views name.
 	Changes *live.Hub
 	Auth    *auth.Auth
-	// Offers are what somebody may do to a thing that a page shows: a value of Facts. Nil offers nothing.
+	// Offers are what a user may do to a thing that a page shows: a value of Facts. Nil offers nothing.
 	Offers func(who auth.Identity, thing any) []Offer
-	// Notice is what a page says that somebody comes to who has done something; empty for nothing.
+	// Notice is what a page says to a user who comes to it and who has done something; empty for nothing.
 	Notice func(done string) string
 	Now    func() time.Time
 	// Logger hears of pages that cannot be drawn; nil is silence.
 	Logger *slog.Logger
 }
 
-// Offer is a link to something that somebody may do.
+// Offer is a link to something that a user may do.
 type Offer struct {
 	Title, URL string
-	// Grave is what cannot be taken back, Rare what is not offered at the first look.
-	Grave, Rare bool
+	// Dangerous is what cannot be taken back, Advanced what is not offered at the first look.
+	Dangerous, Advanced bool
 	// Pauses is what holds up or lets go on what is under way on a cluster.
 	Pauses bool
 }
@@ -131,7 +131,7 @@ type View struct {
 // Link leads to a page.
 type Link struct{ Title, URL string }
 
-// Request is what somebody wants to see.
+// Request is what a user wants to see.
 type Request struct {
 	Ctx context.Context //nolint:containedctx // of the request
 	Who auth.Identity
@@ -170,7 +170,7 @@ type navEntry struct {
 // Serve is the handler of a page.
 func (u *UI) Serve(page Page) route.Handler { return u.serve(page, false) }
 
-// Common is the handler of a page that shows the same to all who may do the same: its Request names nobody, and asks
+// Common is the handler of a page that shows the same to all who may do the same: its Request names no user, and asks
 // nothing of the API. While it is open it is drawn once for all of them.
 func (u *UI) Common(page Page) route.Handler { return u.serve(page, true) }
 
@@ -296,7 +296,7 @@ func (u *UI) File(c *route.Call, name, text string) error {
 	return nil
 }
 
-// offers are what somebody may do to a thing.
+// offers are what a user may do to a thing.
 func (u *UI) offers(who auth.Identity, thing any) []Offer {
 	if u.Offers == nil {
 		return nil
@@ -349,7 +349,7 @@ func headers(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// navOf are the sections that somebody may see.
+// navOf are the sections that a user may see.
 func navOf(who auth.Identity, here string) []navEntry {
 	if who.UserID == "" || who.MustChangePassword {
 		return nil
@@ -371,5 +371,6 @@ func navOf(who auth.Identity, here string) []navEntry {
 	add("Settings", "settings", true)
 	add("Servers", "servers", auth.Somewhere(who, auth.ListAll, auth.Tunnel))
 	add("Audit log", "audit", auth.Somewhere(who, auth.ListAll, auth.Audit))
+	add("Docs", "docs", true)
 	return nav
 }

@@ -105,7 +105,7 @@ func free(ctx context.Context, client kubernetes.Interface, node string) (bytes 
 	return *summary.Node.FS.Available, true
 }
 
-// metric counts an API that is deprecated and that somebody asked for. Source: kubernetes/kubernetes
+// metric counts an API that is deprecated and that a client asked for. Source: kubernetes/kubernetes
 // staging/src/k8s.io/apiserver/pkg/endpoints/metrics, requested_deprecated_apis.
 const metric = "apiserver_requested_deprecated_apis{"
 

@@ -10,32 +10,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/versions"
 	"github.com/drover-project/drover/server/window"
 )
 
 // Level is what a finding means.
-type Level string
+type Level = apitypes.FindingLevel
 
 // The levels.
 const (
-	// Refused keeps the upgrade from beginning, Warned is for people to know.
-	Refused Level = "refused"
-	Warned  Level = "warned"
+	Refused = apitypes.FindingRefused
+	Warned  = apitypes.FindingWarned
 )
 
 // Finding is something about an upgrade that was found before it begins.
-type Finding struct {
-	// Code is a short name of what was found; it is stable.
-	Code  string `json:"code"`
-	Level Level  `json:"level"`
-	// Text is a sentence, and WayOut what a person can do.
-	Text   string `json:"text"`
-	WayOut string `json:"wayOut,omitempty"`
-}
+type Finding = apitypes.UpgradeFinding
 
 // Codes of the findings that a person may accept: what is found may have been looked after in the meantime, and the
 // cluster survives it where it was not.
@@ -47,7 +40,7 @@ const (
 // Acceptable are those codes.
 func Acceptable() []string { return []string{DiskSpace, RemovedAPIs} }
 
-// API is a deprecated API that somebody has asked the cluster for.
+// API is a deprecated API that a client has asked the cluster for.
 type API struct{ Group, Version, Resource, Removed string }
 
 // Node is what a cluster's API says of a node's host.
@@ -202,7 +195,7 @@ func (f *finder) etcd() {
 	case len(sick) > 0:
 		f.refuse("etcd-health", "drover why "+f.cluster.Name, "etcd is not well: %s of %d members", strings.Join(sick, ", "), members)
 	case members == 2:
-		f.warn("etcd-members", "add a third machine with the etcd role", "etcd has 2 members, and serves nobody while one of them restarts")
+		f.warn("etcd-members", "add a third machine with the etcd role", "etcd has 2 members, and serves no requests while one of them restarts")
 	case members == 1:
 		f.warn("etcd-members", "", "etcd has one member, and the Kubernetes API does not answer while it restarts")
 	}
@@ -232,7 +225,7 @@ func (f *finder) hosts() {
 		}
 	}
 	for _, n := range f.nodes {
-		const wayOut = "make room on its host (`crictl rmi --prune` removes images that nobody uses); --accept " + DiskSpace + " goes on all the same"
+		const wayOut = "make room on its host (`crictl rmi --prune` removes unused images); --accept " + DiskSpace + " goes on all the same"
 		switch {
 		case n.Pressure:
 			f.refuse(DiskSpace, wayOut, "node %s reports that its disk is full (DiskPressure)", n.Name)
@@ -256,7 +249,7 @@ func (f *finder) of(node string) bool {
 
 func size(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 
-// deprecated are APIs that somebody uses and that are about to go, or go with the version.
+// deprecated are APIs that clients use and that are about to go, or go with the version.
 func (f *finder) deprecated() {
 	var gone, going []string
 	for _, a := range f.apis {
@@ -275,10 +268,10 @@ func (f *finder) deprecated() {
 	slices.Sort(gone)
 	slices.Sort(going)
 	if len(gone) > 0 {
-		f.refuse(RemovedAPIs, "have whoever uses them use newer ones; API servers count since their start, so --accept "+RemovedAPIs+" goes on when that is done", "%s does not serve APIs that somebody asked this cluster for: %s", f.to, strings.Join(slices.Compact(gone), ", "))
+		f.refuse(RemovedAPIs, "have their clients use newer ones; API servers count since their start, so --accept "+RemovedAPIs+" goes on when that is done", "%s does not serve APIs that clients asked this cluster for: %s", f.to, strings.Join(slices.Compact(gone), ", "))
 	}
 	if len(going) > 0 {
-		f.warn("deprecated-apis", "have whoever uses them use newer ones before a later upgrade", "somebody asks this cluster for APIs that go with a later version: %s", strings.Join(slices.Compact(going), ", "))
+		f.warn("deprecated-apis", "have their clients use newer ones before a later upgrade", "clients ask this cluster for APIs that go with a later version: %s", strings.Join(slices.Compact(going), ", "))
 	}
 }
 

@@ -12,16 +12,16 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-project/drover/installers/versions"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/decide/pass"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // Upgrader takes clusters to other versions.
@@ -98,7 +98,7 @@ func (u *Upgrader) Upgrade(ctx context.Context, key records.ClusterKey, r Reques
 		return Answer{}, &InvalidError{Field: "version", Reason: fmt.Sprintf("cluster %s has no Kubernetes: nothing is provisioned on its hosts", c.Name)}
 	}
 	if c.Spec.Imported() {
-		return Answer{}, &InvalidError{Field: "version", Reason: fmt.Sprintf("cluster %s is imported: whoever made it upgrades it", c.Name)}
+		return Answer{}, &InvalidError{Field: "version", Reason: fmt.Sprintf("cluster %s is imported: it is upgraded with the tools that made it", c.Name)}
 	}
 	if c.Spec.RKE1() && r.How.NoSnapshot {
 		return Answer{}, &InvalidError{Field: "noSnapshot", Reason: fmt.Sprintf("the upgrade of an RKE1 cluster is a change of its document: annotate %s with %s: \"true\" to have it begin without a snapshot", c.Name, clusterspec.NoSnapshot)}
@@ -150,7 +150,7 @@ func (u *Upgrader) facts(ctx context.Context, c records.Cluster, r Request) fact
 		}
 		f.nearest, f.running = data.Nearest(r.To), u.Clusters.Running(c)
 		f.snapshot = !r.How.NoSnapshot && c.Annotations[clusterspec.NoSnapshot] != "true"
-		for _, s := range daytwo.Known(u.State, c, false) {
+		for _, s := range etcdops.Known(u.State, c, false) {
 			if ok, _ := u.Restorable(s.Value); ok && s.Value.Created.After(f.newest) {
 				f.newest = s.Value.Created
 			}

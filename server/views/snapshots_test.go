@@ -5,17 +5,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/rke/desired"
 )
 
 // TestNewCAsOfRKE1 can be asked for by the same word as those of others.
 func TestNewCAsOfRKE1(t *testing.T) {
-	for kind, wish := range map[operations.Kind]want.Wish{
+	for kind, wish := range map[operations.Kind]desired.Request{
 		operations.KindRotateCA:           {Kind: operations.KindRotateCertificates, CA: true},
 		operations.KindRotateCertificates: {Kind: operations.KindRotateCertificates},
 	} {
-		if diff := cmp.Diff(wish, Asked{Kind: kind}.Wish()); diff != "" {
+		if diff := cmp.Diff(wish, WishOf(apitypes.Asked{Kind: kind})); diff != "" {
 			t.Errorf("%s: %s", kind, diff)
 		}
 	}

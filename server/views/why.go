@@ -6,11 +6,11 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/server/api/conditions"
-	"github.com/drover-project/drover/server/decide/verdict"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -22,61 +22,16 @@ const (
 	CauseLines = 20
 )
 
-// Why is a tree of causes: a cluster, what is under way on it, and what is not well.
-type Why struct {
-	Type    string `json:"type"`    // why
-	Cluster string `json:"cluster"` // <namespace>/<name>
-	// Machine is the key of the machine that was asked about, <namespace>/<name>; absent for a whole cluster.
-	Machine string `json:"machine,omitempty"`
-	// Well says that nothing is wrong with what was asked about, and that nothing is to be done on it.
-	Well    bool      `json:"well"`
-	State   string    `json:"state"` // of the cluster, as Message and Since are
-	Message string    `json:"message,omitempty"`
-	Since   time.Time `json:"since,omitzero"`
-	// Operation is what is under way on the cluster.
-	Operation *OperationSummary `json:"operation,omitempty"`
-	// Causes begin with what others are there because of.
-	Causes []Cause `json:"causes"`
-	// More is how many further causes there are.
-	More int `json:"more,omitempty"`
-}
-
-// Cause is one thing that is not well.
-type Cause struct {
-	// Machine is "<namespace>/<name>", absent for a cause of the cluster itself, and Node the name of its node or host.
-	Machine string `json:"machine,omitempty"`
-	Node    string `json:"node,omitempty"`
-	State   string `json:"state"`
-	// Code is the row of the catalogue, whose title is Title; Docs is its place in the documentation.
-	Code  string `json:"code,omitempty"`
-	Title string `json:"title,omitempty"`
-	Docs  string `json:"docs,omitempty"`
-	// Cause is a sentence that names object, host and reason.
-	Cause      string    `json:"cause,omitempty"`
-	WaitingFor string    `json:"waitingFor,omitempty"`
-	Since      time.Time `json:"since,omitzero"`
-	// Fix is what a person does about it.
-	Fix string `json:"fix,omitempty"`
-	// Instruction is the name of the instruction that failed last, and Output the last lines that it printed.
-	Instruction string   `json:"instruction,omitempty"`
-	Output      []string `json:"output,omitempty"`
-	// Log is what the distribution says on the host; absent where that does not matter.
-	Log *HostLog `json:"log,omitempty"`
-
-	kind verdict.Kind
-	tier int
-}
-
 // turns are the codes of machines that wait until others have come as far as they have to.
-var turns = []verdict.Code{
-	verdict.WaitBootstrap, verdict.WaitEtcd, verdict.WaitControlPlane, verdict.WaitVoter, verdict.WaitUpgrade, verdict.WaitQuorum, verdict.WaitBudget, verdict.WaitTier, verdict.WaitGiven,
+var turns = []catalogue.Code{
+	catalogue.WaitBootstrap, catalogue.WaitEtcd, catalogue.WaitControlPlane, catalogue.WaitVoter, catalogue.WaitUpgrade, catalogue.WaitQuorum, catalogue.WaitBudget, catalogue.WaitTier, catalogue.WaitGiven,
 }
 
 // Tree parts the causes into those that stand by themselves and those of machines that wait for others, which are there because of
 // them. Which machine waits for which is in their sentences alone. Where all wait for others they stand by themselves.
-func (w Why) Tree() (first, below []Cause) {
+func Tree(w apitypes.Why) (first, below []apitypes.Cause) {
 	for _, c := range w.Causes {
-		if slices.Contains(turns, verdict.Code(c.Code)) && c.kind == verdict.Turn {
+		if slices.Contains(turns, catalogue.Code(c.Code)) && kindOf(c) == catalogue.Turn {
 			below = append(below, c)
 		} else {
 			first = append(first, c)
@@ -88,34 +43,34 @@ func (w Why) Tree() (first, below []Cause) {
 	return first, below
 }
 
-// HostLog is the end of the log of a systemd unit on a host.
-type HostLog struct {
-	Unit  string   `json:"unit"`
-	Lines []string `json:"lines"`
-	// Fault is why there are no lines.
-	Fault string `json:"fault,omitempty"`
-}
-
 // OfCauses makes the tree of a cluster with its machines; operation may be nil. With the key of a machine it is
 // the tree of that one: when it waits for others, what comes before it is in it. The lines of logs are
-// left to whoever can ask hosts.
-func OfCauses(cl records.Cluster, machines []records.Machine, operation *OperationSummary, machine string) Why {
+// left to callers that can ask hosts.
+func OfCauses(cl records.Cluster, machines []records.Machine, operation *apitypes.OperationSummary, machine string) apitypes.Why {
 	shown := conditions.Cluster(cl)
-	w := Why{
+	w := apitypes.Why{
 		Type: "why", Cluster: cl.Key(), Machine: machine, State: shown.State, Message: shown.Message, Since: cl.Status.Since,
-		Operation: operation, Causes: []Cause{},
+		Operation: operation, Causes: []apitypes.Cause{},
 	}
-	var gate *Cause
+	var gate *apitypes.Cause
 	for _, m := range machines {
 		c, not := causeOf(cl, m)
-		if row, known := verdict.Find(verdict.Code(c.Code)); not && known && row.Cluster {
+		if row, known := catalogue.Find(catalogue.Code(c.Code)); not && known && row.Cluster {
 			gate = &c // it is the same for all
 		} else if not {
 			w.Causes = append(w.Causes, c)
 		}
 	}
-	slices.SortFunc(w.Causes, before)
-	own := slices.IndexFunc(w.Causes, func(c Cause) bool { return c.Machine == machine })
+	tiers := map[string]int{}
+	for _, m := range machines {
+		tiers[m.Key()] = apitypes.TierOf(m.Status.Init, m.Roles)
+	}
+	// In the order in which they lead to each other: by kind, of a kind by the tiers in which machines wait for each other, and then what
+	// has been so for longest.
+	slices.SortFunc(w.Causes, func(a, b apitypes.Cause) int {
+		return cmp.Or(cmp.Compare(kindOf(a), kindOf(b)), cmp.Compare(tiers[a.Machine], tiers[b.Machine]), a.Since.Compare(b.Since), strings.Compare(a.Machine, b.Machine))
+	})
+	own := slices.IndexFunc(w.Causes, func(c apitypes.Cause) bool { return c.Machine == machine })
 	switch {
 	case machine == "":
 	case own < 0:
@@ -124,18 +79,18 @@ func OfCauses(cl records.Cluster, machines []records.Machine, operation *Operati
 			w.Well = true
 			return w
 		}
-	case w.Causes[own].kind != verdict.Turn:
+	case kindOf(w.Causes[own]) != catalogue.Turn:
 		w.Causes = w.Causes[own : own+1]
 	default:
 		w.Causes = w.Causes[:own+1]
 	}
 	if root, is := clusterCause(cl, w, gate); is {
-		w.Causes = append([]Cause{root}, w.Causes...)
+		w.Causes = append([]apitypes.Cause{root}, w.Causes...)
 	}
 	if c, is := warningCause(cl); is && machine == "" {
 		w.Causes = append(w.Causes, c)
-		if c.kind == verdict.Failure { // others are there because of it
-			w.Causes = append([]Cause{c}, w.Causes[:len(w.Causes)-1]...)
+		if kindOf(c) == catalogue.Failure { // others are there because of it
+			w.Causes = append([]apitypes.Cause{c}, w.Causes[:len(w.Causes)-1]...)
 		}
 	}
 	w.Well = len(w.Causes) == 0 && w.State == string(records.ClusterActive)
@@ -145,15 +100,15 @@ func OfCauses(cl records.Cluster, machines []records.Machine, operation *Operati
 	return w
 }
 
-// Named is the tree of a cluster with what is wrong with the Secrets and ConfigMaps that its document names, which stands in front:
+// WithFaults is the tree of a cluster with what is wrong with the Secrets and ConfigMaps that its document names, which stands in front:
 // machines get no plan because of it. The tree of one machine stays as it is.
-func (w Why) Named(faults []string) Why {
+func WithFaults(w apitypes.Why, faults []string) apitypes.Why {
 	if w.Machine != "" || len(faults) == 0 {
 		return w
 	}
-	var first []Cause
+	var first []apitypes.Cause
 	for _, fault := range faults {
-		first = append(first, Cause{State: w.State, Cause: fault, Since: w.Since, Fix: "put it right in the Secret, or in the cluster's document, and apply the document again"})
+		first = append(first, apitypes.Cause{State: w.State, Cause: fault, Since: w.Since, Fix: "put it right in the Secret, or in the cluster's document, and apply the document again"})
 	}
 	w.Causes, w.Well = append(first, w.Causes...), false
 	if n := len(w.Causes) - MaxCauses; n > 0 {
@@ -163,11 +118,11 @@ func (w Why) Named(faults []string) Why {
 }
 
 // OfFleetCauses is OfCauses for a fleet, whose machines depend on each other only while a plan is given to several.
-func OfFleetCauses(f records.Fleet, machines []records.Machine, operation *OperationSummary, machine string) Why {
+func OfFleetCauses(f records.Fleet, machines []records.Machine, operation *apitypes.OperationSummary, machine string) apitypes.Why {
 	cl := records.Cluster{Object: f.Object, ID: f.ID, Status: records.ClusterStatus{State: records.ClusterActive, Since: f.Created}}
 	if machine != "" {
 		waits := slices.ContainsFunc(machines, func(m records.Machine) bool {
-			return m.Key() == machine && m.Status.Code == string(verdict.WaitGiven)
+			return m.Key() == machine && m.Status.Code == string(catalogue.WaitGiven)
 		})
 		machines = slices.DeleteFunc(slices.Clone(machines), func(m records.Machine) bool { return !waits && m.Key() != machine })
 	}
@@ -176,25 +131,32 @@ func OfFleetCauses(f records.Fleet, machines []records.Machine, operation *Opera
 
 // held says that the machine shows a cause of its whole cluster.
 func held(m records.Machine) bool {
-	row, known := verdict.Find(verdict.Code(m.Status.Code))
+	row, known := catalogue.Find(catalogue.Code(m.Status.Code))
 	return known && row.Cluster
 }
 
-// before has causes in the order in which they lead to each other: by kind, and of a kind the tiers in which
-// machines wait for each other, and then what has been so for longest.
-func before(a, b Cause) int {
-	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.tier, b.tier), a.Since.Compare(b.Since), strings.Compare(a.Machine, b.Machine))
+// kindOf is the kind of a cause: that of its row in the catalogue, unless a plan failed or the machine is lost.
+func kindOf(c apitypes.Cause) catalogue.Kind {
+	row, known := catalogue.Find(catalogue.Code(c.Code))
+	switch state := records.MachineState(c.State); {
+	case state == records.Unavailable || state == records.Disconnected:
+		return catalogue.Loss
+	case state == records.Failed || c.Instruction != "" || len(c.Output) > 0:
+		return catalogue.Failure
+	case !known:
+		return catalogue.Work
+	}
+	return row.Kind
 }
 
 // causeOf is what is not well with a machine; not ok for one that is well and to which nothing is to be done.
-func causeOf(cl records.Cluster, m records.Machine) (c Cause, not bool) {
+func causeOf(cl records.Cluster, m records.Machine) (c apitypes.Cause, not bool) {
 	st, state := m.Status, conditions.MachineState(m)
 	if (state == records.Active || state == records.Connected) && st.Code == "" {
 		return c, false
 	}
-	c = Cause{
+	c = apitypes.Cause{
 		Machine: m.Key(), Node: m.NodeName, State: string(state), Code: st.Code, Cause: st.Cause, WaitingFor: st.WaitingFor, Since: st.Since, Fix: st.NextStep,
-		kind: verdict.Work, tier: TierOf(m.Status.Init, m.Roles),
 	}
 	if st.Node != nil {
 		c.Node = st.Node.Name
@@ -202,9 +164,9 @@ func causeOf(cl records.Cluster, m records.Machine) (c Cause, not bool) {
 	if c.Cause == "" && c.WaitingFor == "" {
 		c.Cause = "the server has not looked at it yet"
 	}
-	row, known := verdict.Find(verdict.Code(st.Code))
+	row, known := catalogue.Find(catalogue.Code(st.Code))
 	if known {
-		c.kind, c.Title, c.Docs = row.Kind, row.Title, row.Docs()
+		c.Title, c.Docs = row.Title, row.Docs()
 	}
 	unit := ""
 	if m.InFleet() {
@@ -214,83 +176,60 @@ func causeOf(cl records.Cluster, m records.Machine) (c Cause, not bool) {
 	}
 	switch {
 	case !known || c.Fix != "":
-	case row.Kind == verdict.Turn:
+	case row.Kind == catalogue.Turn:
 		c.Fix = row.Fix // which is about others
 	default:
 		c.Fix = strings.NewReplacer("NAME", m.Name, "UNIT", unit).Replace(row.Fix)
 	}
 	if known && row.Host && unit != "" && !m.InFleet() {
-		c.Log = &HostLog{Unit: unit, Lines: []string{}}
+		c.Log = &apitypes.HostLog{Unit: unit, Lines: []string{}}
 	}
-	leaves := state == records.Removing && verdict.Code(st.Code) != verdict.UninstallError && verdict.Code(st.Code) != verdict.Retrying
+	leaves := state == records.Removing && catalogue.Code(st.Code) != catalogue.UninstallError && catalogue.Code(st.Code) != catalogue.Retrying
 	if f := st.LastFailure; f != nil && !leaves { // of one that leaves it is of a plan that is not wanted any more
-		c.kind, c.Instruction = verdict.Failure, f.Instruction
-		c.Output = lastLines(f.Output)
-	}
-	switch state {
-	case records.Failed:
-		c.kind = verdict.Failure
-	case records.Unavailable, records.Disconnected:
-		c.kind = verdict.Loss
+		c.Instruction, c.Output = f.Instruction, lastLines(f.Output)
 	}
 	return c, true
 }
 
 // clusterCause is what is wrong with the cluster itself: a gate that keeps all machines from getting plans, or
-// whatever its message says when no machine shows a cause.
-func clusterCause(cl records.Cluster, w Why, gate *Cause) (Cause, bool) {
+// with any message when no machine shows a cause.
+func clusterCause(cl records.Cluster, w apitypes.Why, gate *apitypes.Cause) (apitypes.Cause, bool) {
 	if gate == nil && (len(w.Causes) > 0 || w.State == string(records.ClusterActive) || w.Machine != "") {
-		return Cause{}, false
+		return apitypes.Cause{}, false
 	}
-	c := Cause{State: w.State, Cause: w.Message, Since: w.Since}
-	code := verdict.Code("")
+	c := apitypes.Cause{State: w.State, Cause: w.Message, Since: w.Since}
+	code := catalogue.Code("")
 	switch {
 	case gate != nil:
-		code, c.Fix = verdict.Code(gate.Code), gate.Fix
+		code, c.Fix = catalogue.Code(gate.Code), gate.Fix
 	case cl.Exported != nil:
-		code = verdict.Exported
+		code = catalogue.Exported
 	case cl.Spec.Imported():
 		c.Fix = "run what `drover clusters import " + cl.Name + "` prints, in the cluster"
 	case cl.Spec.Docker():
 	case cl.Spec.KubernetesVersion == "":
-		code = verdict.NoVersion
+		code = catalogue.NoVersion
 	case w.State == string(records.ClusterPending):
-		code = verdict.MissingRoles
+		code = catalogue.MissingRoles
 		c.Fix = "run on a host what `drover clusters join-command " + cl.Name + " --all-roles` prints"
 	}
-	if row, known := verdict.Find(code); known {
+	if row, known := catalogue.Find(code); known {
 		c.Code, c.Title, c.Docs, c.Fix = string(code), row.Title, row.Docs(), cmp.Or(c.Fix, strings.ReplaceAll(row.Fix, "NAME", cl.Name))
 	}
 	return c, true
 }
 
 // warningCause is what a person should look at though the cluster works.
-func warningCause(cl records.Cluster) (Cause, bool) {
+func warningCause(cl records.Cluster) (apitypes.Cause, bool) {
 	w := cl.Status.Warning
-	row, known := verdict.Find(verdict.Code(w.Code))
+	row, known := catalogue.Find(catalogue.Code(w.Code))
 	if !known {
-		return Cause{}, false
+		return apitypes.Cause{}, false
 	}
-	return Cause{
+	return apitypes.Cause{
 		State: conditions.Cluster(cl).State, Code: w.Code, Title: row.Title, Docs: row.Docs(), Cause: w.Cause, Since: cl.Status.Since,
-		Fix: cmp.Or(w.NextStep, strings.ReplaceAll(row.Fix, "NAME", cl.Name)), kind: row.Kind,
+		Fix: cmp.Or(w.NextStep, strings.ReplaceAll(row.Fix, "NAME", cl.Name)),
 	}, true
-}
-
-// Tiers are the parts of a cluster in the order in which they change; TierOf is an index.
-var Tiers = [...]string{"bootstrap", "etcd", "control plane", "worker"}
-
-// TierOf is the tier of a machine with these roles; init is that of the one that began the cluster.
-func TierOf(init bool, r records.Roles) int {
-	switch {
-	case init:
-		return 0
-	case r.Etcd:
-		return 1
-	case r.ControlPlane:
-		return 2
-	}
-	return 3
 }
 
 // lastLines are the last lines of a text.

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/installers/versions"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/decide/render"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // A shape is one field with one value, and what comes of it.

@@ -2,7 +2,7 @@
 
 package e2e
 
-// A host that reaches the server and nothing else, prepared as docs/airgap.md says, by that page's own commands.
+// A host that reaches the server and nothing else, prepared as docs/how-to/provision-without-a-network.md says, by that page's own commands.
 
 import (
 	"context"
@@ -58,7 +58,7 @@ func TestAnAirGappedHost(t *testing.T) {
 	must(t, err)
 	must(t, w.CarryArchives(ctx, w.host, "/media/airgap"))
 	w.sh("iptables -I OUTPUT -o eth0 ! -d " + w.host.Gateway() + " -j REJECT")
-	before, after := commands(t, filepath.Join(module, "docs/airgap.md"), "On the host"), ""
+	before, after := commands(t, filepath.Join(module, "docs/how-to/provision-without-a-network.md"), "On the host"), ""
 	if len(before) != 2 {
 		t.Fatalf("the page has %d pieces of commands for the host: %q", len(before), before)
 	}

@@ -104,7 +104,7 @@ func (f *fleet) snapshots() {
 	f.once("save", 1)
 }
 
-// once fails unless each server has done so many errands of a verb, each once.
+// once fails unless each server has done so many jobs of a verb, each once.
 func (f *fleet) once(verb string, want int) {
 	f.Helper()
 	for _, s := range f.servers() {

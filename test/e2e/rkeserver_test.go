@@ -19,10 +19,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/views"
 	"github.com/drover-project/drover/test/bed"
 	"github.com/drover-project/drover/test/bed/process"
 	"github.com/drover-project/drover/test/rke1bed"
@@ -90,8 +90,8 @@ func (s *rkeServer) document(more string) string {
 }
 
 // cluster is the cluster as the server shows it.
-func (s *rkeServer) cluster(ctx context.Context) (views.Cluster, error) {
-	var c views.Cluster
+func (s *rkeServer) cluster(ctx context.Context) (apitypes.Cluster, error) {
+	var c apitypes.Cluster
 	out, err := s.tryDrover(ctx, s.server, "clusters", "show", "yard", "-o", "json")
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &c)
@@ -100,7 +100,7 @@ func (s *rkeServer) cluster(ctx context.Context) (views.Cluster, error) {
 }
 
 // awaitCluster waits until the cluster is as wanted.
-func (s *rkeServer) awaitCluster(what string, limit time.Duration, is func(views.Cluster) bool) {
+func (s *rkeServer) awaitCluster(what string, limit time.Duration, is func(apitypes.Cluster) bool) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, limit)
 	defer cancel()
@@ -114,8 +114,8 @@ func (s *rkeServer) awaitCluster(what string, limit time.Duration, is func(views
 }
 
 // operations are those of the cluster, without tasks.
-func (s *rkeServer) operations(ctx context.Context) ([]views.OperationSummary, error) {
-	var all []views.OperationSummary
+func (s *rkeServer) operations(ctx context.Context) ([]apitypes.OperationSummary, error) {
+	var all []apitypes.OperationSummary
 	out, err := s.tryDrover(ctx, s.server, "operations", "ls", "-o", "json")
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &all)
@@ -148,11 +148,11 @@ func (s *rkeServer) ours() map[string]string {
 }
 
 // midway waits until the cluster's operation has brought up etcd, and is not through.
-func (s *rkeServer) midway() views.OperationSummary {
+func (s *rkeServer) midway() apitypes.OperationSummary {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Minute)
 	defer cancel()
-	var under views.OperationSummary
+	var under apitypes.OperationSummary
 	must(s.T, bed.Await(ctx, "an operation to be in its middle", 200*time.Millisecond, func(ctx context.Context) error {
 		all, err := s.operations(ctx)
 		if err != nil {
@@ -177,7 +177,7 @@ func TestRKEServer(t *testing.T) {
 	s := newRKEServer(t, ctx)
 	h := s.yard.hosts[0]
 	s.drover(s.server, "apply", "-f", s.document(""))
-	s.awaitCluster("waiting for roles", time.Minute, func(c views.Cluster) bool {
+	s.awaitCluster("waiting for roles", time.Minute, func(c apitypes.Cluster) bool {
 		return c.State == "pending" && strings.Contains(c.Message, "no host with the role etcd has registered")
 	})
 	must(t, h.LoadImage(ctx, s.archive))
@@ -189,14 +189,14 @@ func TestRKEServer(t *testing.T) {
 	under := s.midway()
 	s.kill(s.server)
 	s.start(s.server)
-	s.awaitCluster("active", 20*time.Minute, func(c views.Cluster) bool { return c.State == "active" && c.Ready })
+	s.awaitCluster("active", 20*time.Minute, func(c apitypes.Cluster) bool { return c.State == "active" && c.Ready })
 	t.Logf("MEASURE rke over the tunnel, one host, the server killed once: %s", time.Since(began).Round(time.Second))
 	all, err := s.operations(ctx)
 	must(t, err)
 	if len(all) != 1 || all[0].ID != under.ID || all[0].State != operations.Succeeded {
 		t.Errorf("the operation that was under way when the server was killed is %s; now there are %+v", under.ID, all)
 	}
-	if c, err := s.cluster(ctx); err != nil || c.Distribution != views.RKE1 || c.KubernetesVersion != rke1images.Version || c.Version == "" {
+	if c, err := s.cluster(ctx); err != nil || c.Distribution != apitypes.RKE1 || c.KubernetesVersion != rke1images.Version || c.Version == "" {
 		t.Errorf("%v: %+v", err, c)
 	}
 	if out, err := s.kubectl("get", "nodes", "--no-headers"); err != nil || !strings.Contains(out, h.Name()+"   Ready") {
@@ -232,7 +232,7 @@ func (s *rkeServer) repairs() {
 	ctx, cancel := context.WithTimeout(s.ctx, 8*time.Minute)
 	defer cancel()
 	must(s.T, bed.Await(ctx, "the worker to be active and its agent to have its node config", time.Second, func(ctx context.Context) error {
-		var all []views.Machine
+		var all []apitypes.Machine
 		out, err := s.tryDrover(ctx, s.server, "machines", "ls", "--cluster", "yard", "-o", "json")
 		if err == nil {
 			err = json.Unmarshal([]byte(out), &all)
@@ -276,7 +276,7 @@ func (s *rkeServer) repairs() {
 		return err
 	}))
 	s.start(s.server)
-	s.awaitCluster("active", 5*time.Minute, func(c views.Cluster) bool { return c.State == "active" && c.Ready && c.Message == "" })
+	s.awaitCluster("active", 5*time.Minute, func(c apitypes.Cluster) bool { return c.State == "active" && c.Ready && c.Message == "" })
 }
 
 // succeeded is how many operations of the cluster have.
@@ -297,7 +297,7 @@ func (s *rkeServer) calls() string {
 	s.Helper()
 	all, err := s.operations(s.ctx)
 	must(s.T, err)
-	last := slices.MaxFunc(all, func(a, b views.OperationSummary) int { return a.Created.Compare(b.Created) })
+	last := slices.MaxFunc(all, func(a, b apitypes.OperationSummary) int { return a.Created.Compare(b.Created) })
 	return dockerCalls(s.drover(s.server, "operations", "show", last.ID))
 }
 
@@ -311,7 +311,7 @@ func (s *rkeServer) handover() {
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		s.Errorf("%v: the directory has mode %s", err, info.Mode())
 	}
-	s.awaitCluster("exported", time.Minute, func(c views.Cluster) bool {
+	s.awaitCluster("exported", time.Minute, func(c apitypes.Cluster) bool {
 		return c.State == "exported" && strings.Contains(c.Message, "drover clusters resume yard") && c.Exported != nil
 	})
 	if _, err := s.tryDrover(s.ctx, s.server, "apply", "-f", s.document("addon_job_timeout: 47\n")); err == nil || !strings.Contains(err.Error(), "drover clusters resume yard") {
@@ -343,7 +343,7 @@ func (s *rkeServer) handover() {
 		}
 		return err // until the tunnels are open again
 	}))
-	s.awaitCluster("active", 5*time.Minute, func(c views.Cluster) bool { return c.State == "active" && c.Ready && c.Exported == nil })
+	s.awaitCluster("active", 5*time.Minute, func(c apitypes.Cluster) bool { return c.State == "active" && c.Ready && c.Exported == nil })
 	if diff := cmp.Diff(before, s.ours()); diff != "" {
 		s.Errorf("taking the cluster up changed containers: %s", diff)
 	}
@@ -351,7 +351,7 @@ func (s *rkeServer) handover() {
 
 // agentsStill says that the node agents have acknowledged configs of a higher version than those that repair hosts had.
 func (s *rkeServer) agentsStill(ctx context.Context) error {
-	var all []views.Machine
+	var all []apitypes.Machine
 	out, err := s.tryDrover(ctx, s.server, "machines", "ls", "--cluster", "yard", "-o", "json")
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &all)
@@ -407,7 +407,7 @@ func (s *rkeServer) again() {
 	if diff := cmp.Diff(before, s.ours()); diff != "" {
 		s.Errorf("a second run changed containers: %s", diff)
 	}
-	s.awaitCluster("active", time.Minute, func(c views.Cluster) bool { return c.State == "active" })
+	s.awaitCluster("active", time.Minute, func(c apitypes.Cluster) bool { return c.State == "active" })
 	if out := s.drover(s.server, "apply", "-f", file); !strings.Contains(out, "unchanged") {
 		s.Errorf("the same document again: %s", out)
 	}

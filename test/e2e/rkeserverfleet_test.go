@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/views"
 	"github.com/drover-project/drover/test/bed"
 	"github.com/drover-project/drover/test/rke1bed"
 	"github.com/drover-project/drover/test/rke1images"
@@ -239,9 +239,9 @@ func (s *rkeServer) restart(dice *rand.Rand, h *rke1bed.Host) {
 // machine is the name of a host's machine.
 func (s *rkeServer) machine(h *rke1bed.Host) string {
 	s.Helper()
-	var all []views.Machine
+	var all []apitypes.Machine
 	must(s.T, json.Unmarshal([]byte(s.drover(s.server, "machines", "ls", "--cluster", "yard", "-o", "json")), &all))
-	i := slices.IndexFunc(all, func(m views.Machine) bool { return m.NodeName == h.Name() })
+	i := slices.IndexFunc(all, func(m apitypes.Machine) bool { return m.NodeName == h.Name() })
 	if i < 0 {
 		s.Fatalf("no machine of host %s in %+v", h.Name(), all)
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/views"
 	"github.com/drover-project/drover/test/bed"
 )
 
@@ -31,11 +31,11 @@ func (s *rkeServer) encrypted(more string) string {
 }
 
 // operationOf waits for an operation of a kind that is as wanted.
-func (s *rkeServer) operationOf(kind operations.Kind, limit time.Duration, is func(views.Operation) bool) views.Operation {
+func (s *rkeServer) operationOf(kind operations.Kind, limit time.Duration, is func(apitypes.Operation) bool) apitypes.Operation {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, limit)
 	defer cancel()
-	var found views.Operation
+	var found apitypes.Operation
 	must(s.T, bed.Await(ctx, "an operation of kind "+string(kind), 200*time.Millisecond, func(ctx context.Context) error {
 		all, err := s.operations(ctx)
 		if err != nil {
@@ -49,7 +49,7 @@ func (s *rkeServer) operationOf(kind operations.Kind, limit time.Duration, is fu
 			if err != nil {
 				return err
 			}
-			var o views.Operation
+			var o apitypes.Operation
 			if err := json.Unmarshal([]byte(out), &o); err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ func TestRKEServerOperations(t *testing.T) {
 	if _, err := h.Sh(ctx, s.joinLine(s.server, "yard")); err != nil {
 		t.Fatal(redact(err.Error()))
 	}
-	active := func(c views.Cluster) bool { return c.State == "active" && c.Ready }
+	active := func(c apitypes.Cluster) bool { return c.State == "active" && c.Ready }
 	s.awaitCluster("active", 20*time.Minute, active)
 	kubectl := func(args ...string) string {
 		t.Helper()
@@ -108,12 +108,12 @@ func TestRKEServerOperations(t *testing.T) {
 	began = time.Now()
 	file := s.encrypted("rotate_certificates: {}\n")
 	s.drover(s.server, "apply", "-f", file)
-	under := s.operationOf(operations.KindRotateCertificates, 2*time.Minute, func(o views.Operation) bool {
+	under := s.operationOf(operations.KindRotateCertificates, 2*time.Minute, func(o apitypes.Operation) bool {
 		return len(o.Tasks) > 3 // the state is kept, and certificates are being deployed
 	})
 	s.kill(s.server)
 	s.start(s.server)
-	rotated := s.operationOf(operations.KindRotateCertificates, 15*time.Minute, func(o views.Operation) bool { return o.State == operations.Succeeded })
+	rotated := s.operationOf(operations.KindRotateCertificates, 15*time.Minute, func(o apitypes.Operation) bool { return o.State == operations.Succeeded })
 	if rotated.ID != under.ID {
 		t.Errorf("the rotation that was under way when the server was killed is %s, the one that succeeded %s", under.ID, rotated.ID)
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/drover-project/drover/installers"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
-	"github.com/drover-project/drover/server/objects"
-	"github.com/drover-project/drover/server/offsite"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/snapshotbucket"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/test/s3server"
@@ -129,7 +129,7 @@ func S3(t *testing.T, module string) (end func() error, settings etcdspec.S3, pu
 	if err := s.MakeBucket("harbour"); err != nil {
 		t.Fatal(err)
 	}
-	place := offsite.Place{S3: etcdspec.S3{Endpoint: s.Endpoint, EndpointCA: string(ca), Bucket: "harbour", Region: "us-east-1", Folder: "a"}, AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey}
+	place := snapshotbucket.Place{S3: etcdspec.S3{Endpoint: s.Endpoint, EndpointCA: string(ca), Bucket: "harbour", Region: "us-east-1", Folder: "a"}, AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey}
 	settings = place.S3
 	settings.CloudCredentialName = "fleet-default:keys"
 	return end, settings, func(name, token string, size int) {

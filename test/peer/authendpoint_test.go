@@ -23,7 +23,7 @@ import (
 	"github.com/drover-project/drover/daemon/apiauth"
 	"github.com/drover-project/drover/plans/clusterauth"
 	"github.com/drover-project/drover/server/controllers/authtokens"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 )
@@ -63,8 +63,8 @@ contexts: [{name: webhook, context: {user: Default, cluster: Default}}]
 	const key, oldKey = "zqtmvbkhjdwlsrncfpgx2456789zqtmvbkhjdwlsrncfpgx2456789", "246"
 	p := &people{tokens: []records.Token{
 		{Name: "kubeconfig-u-ann01abcde", UserID: "u-ann01", ClusterID: "c-m-1", ClusterHash: clusterauth.Hash(key), Expires: time.Now().Add(time.Hour)},
-		{Name: "token-old", UserID: "u-ann01", ClusterID: "c-m-1", KeyHash: random.Hash(oldKey)},
-		{Name: "token-other", UserID: "u-ann01", ClusterID: "c-m-2", KeyHash: random.Hash(oldKey)},
+		{Name: "token-old", UserID: "u-ann01", ClusterID: "c-m-1", KeyHash: randomid.Hash(oldKey)},
+		{Name: "token-other", UserID: "u-ann01", ClusterID: "c-m-2", KeyHash: randomid.Hash(oldKey)},
 	}}
 	client, err := clientgo.NewForConfig(&rest.Config{Host: k.url, BearerToken: k.admin, TLSClientConfig: rest.TLSClientConfig{CAData: k.ca}})
 	must(t, err)

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/test/bed/host"
 	"github.com/drover-project/drover/test/journey"
 	"github.com/drover-project/drover/test/realk3s"
@@ -49,7 +49,7 @@ func run(ctx context.Context, out io.Writer, environ func(string) string) (err e
 		}
 	}()
 	j, err := journey.Start(ctx, journey.Options{
-		Dir: dir, Module: module, CacheDir: environ("DROVER_CACHE"), Released: released(ctx, say), Password: random.Secret(), Say: say, Log: slog.New(slog.DiscardHandler),
+		Dir: dir, Module: module, CacheDir: environ("DROVER_CACHE"), Released: released(ctx, say), Password: randomid.Secret(), Say: say, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err

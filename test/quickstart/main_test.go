@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/cmd/drover/cli"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/test/journey"
 )
 
@@ -33,7 +33,7 @@ func TestWhatIsPrintedLogsIn(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	dir, password := t.TempDir(), random.Secret()
+	dir, password := t.TempDir(), randomid.Secret()
 	ctx, stop := context.WithCancel(t.Context())
 	var logged bytes.Buffer
 	ended := make(chan int, 1)

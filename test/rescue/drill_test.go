@@ -1,5 +1,5 @@
 // Package rescue is the restore drill: a server with an agent is saved and brought back, and what the
-// agent sees of that is held to what docs/backup.md promises.
+// agent sees of that is held to what docs/how-to/back-up-the-server.md promises.
 package rescue
 
 import (

@@ -4,6 +4,7 @@
 package s3server
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -89,10 +90,7 @@ func Build(ctx context.Context, module string) (program string, err error) {
 
 // cache is the test bed's, or the user's own for who may not write there.
 func cache() (string, error) {
-	dir := os.Getenv("DROVER_CACHE")
-	if dir == "" {
-		dir = "/var/cache/drover"
-	}
+	dir := cmp.Or(os.Getenv("DROVER_CACHE"), "/var/cache/drover")
 	err := os.MkdirAll(dir, 0o755)
 	if errors.Is(err, os.ErrPermission) {
 		if dir, err = os.UserCacheDir(); err == nil {
@@ -105,9 +103,7 @@ func cache() (string, error) {
 
 // StartTLS starts a server with TLS, and returns the CA that it is known by, in PEM.
 func StartTLS(ctx context.Context, o Options) (s *Server, ca []byte, err error) {
-	if o.IP == "" {
-		o.IP = "127.0.0.1"
-	}
+	o.IP = cmp.Or(o.IP, "127.0.0.1")
 	o.certificate, o.key = filepath.Join(o.Dir, "cert.pem"), filepath.Join(o.Dir, "key.pem")
 	certificate, key, err := Authority(net.ParseIP(o.IP))
 	if err != nil {
@@ -150,9 +146,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.IP == "" {
-		o.IP = "127.0.0.1"
-	}
+	o.IP = cmp.Or(o.IP, "127.0.0.1")
 	free, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(o.IP, "0"))
 	if err != nil {
 		return nil, err

@@ -223,7 +223,7 @@ func (s *served) fillFleet(now time.Time) {
 	m := records.Machine{
 		Object:      records.Object{Namespace: records.FleetNamespace, Name: "custom-00000fff", UID: "uid-edge-1", Created: now.Add(-time.Hour), Labels: map[string]string{"site": "north"}},
 		ClusterName: "yard", ClusterID: "f-yard0000", OS: "linux", NodeName: "edge-1", Address: []string{"192.0.2.99"},
-		Status: records.MachineStatus{Condition: records.Condition{State: records.WaitingForPlan, Code: "no-plan", Cause: "nobody has given edge-1 a plan"}, Since: now.Add(-time.Hour)},
+		Status: records.MachineStatus{Condition: records.Condition{State: records.WaitingForPlan, Code: "no-plan", Cause: "edge-1 was given no plan"}, Since: now.Add(-time.Hour)},
 	}
 	create(s.t, s.st.Machines, m.Key(), m)
 }

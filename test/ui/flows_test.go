@@ -61,7 +61,7 @@ func TestEditor(t *testing.T) {
 	b.until(`!location.pathname.endsWith("/change")`)
 	other.send("Apply exactly this")
 	other.see("Nothing was done")
-	other.see("Changed by somebody else since you began")
+	other.see("Changed by others since you began")
 	other.until(`[...document.querySelectorAll(".diff .added")].some(l => l.textContent.includes("servicelb"))`)
 	var mine string
 	if other.do(chromedp.Value("#text", &mine)); !strings.Contains(mine, "v1.33.6") {

@@ -164,7 +164,7 @@ func TestASessionThatEndedElsewhere(t *testing.T) {
 	}{
 		{"a cluster", harbour, nil, nil, "Machines by tier"},
 		{"an editor", harbour + "/change", func(b *browser) { b.press("Show what it does") }, more, "Nothing would change"},
-		{"a deed", "do/pause/fleet-default/harbour", func(b *browser) { b.do(chromedp.Click("form[data-once] button.main")) }, more, "The cluster is paused"},
+		{"an action", "do/pause/fleet-default/harbour", func(b *browser) { b.do(chromedp.Click("form[data-once] button.main")) }, more, "The cluster is paused"},
 		{"a terminal", harbour + "/terminal", func(b *browser) { b.do(chromedp.SendKeys("#line", "get pods\r")) }, enter, "web-1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

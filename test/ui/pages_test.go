@@ -40,7 +40,7 @@ var refused = []struct {
 	name, path string
 	status     int
 }{
-	{"404", "nothing-here", 404}, {"404-cluster", "clusters/fleet-default/no-such", 404}, {"422", "audit?since=x", 422}, {"404-deed", "do/no-such", 404},
+	{"404", "nothing-here", 404}, {"404-cluster", "clusters/fleet-default/no-such", 404}, {"422", "audit?since=x", 422}, {"404-action", "do/no-such", 404},
 }
 
 // TestPages looks at every page that an administrator can come to: by an address, by a link, or by sending a form.
@@ -61,9 +61,9 @@ func TestPages(t *testing.T) {
 		c.whole(p.name)
 	}
 	c.follow()
-	for _, deed := range deeds {
-		if !slices.ContainsFunc(c.kinds(), func(kind string) bool { return kind == "do/"+deed }) {
-			t.Errorf("no page leads to the deed %s: the server should have something to do it to", deed)
+	for _, action := range actions {
+		if !slices.ContainsFunc(c.kinds(), func(kind string) bool { return kind == "do/"+action }) {
+			t.Errorf("no page leads to the action %s: the server should have something to do it to", action)
 		}
 	}
 	for _, state := range states {
@@ -95,7 +95,7 @@ func TestPagesOfOthers(t *testing.T) {
 	for _, p := range []struct {
 		name, path string
 		status     int
-	}{{"ann-403", "audit", 403}, {"ann-403-deed", "do/pause/fleet-default/harbour", 403}, {"ann-404", "clusters/fleet-default/quay", 404}} {
+	}{{"ann-403", "audit", 403}, {"ann-403-action", "do/pause/fleet-default/harbour", 403}, {"ann-404", "clusters/fleet-default/quay", 404}} {
 		b.visit(s.at(p.path))
 		c.status(p.path, p.status)
 		c.whole(p.name)
@@ -106,7 +106,7 @@ func TestPagesOfOthers(t *testing.T) {
 
 // TestPagesOfANewServer looks at lists without anything in them, and at what a server says that lacks a part.
 func TestPagesOfANewServer(t *testing.T) {
-	s, b := serve(t, func(o *api.Options) { o.Audit, o.Servers.OpenTunnels = nil, nil }), open(t)
+	s, b := serve(t, func(o *api.Options) { o.Audit, o.Servers.Peers = nil, nil }), open(t)
 	s.user("admin", true)
 	s.user("carl", false, func(u *records.User) { u.MustChange = true })
 	c := &crawl{browser: b, served: s, axe: axe(t)}
@@ -292,8 +292,8 @@ func (c *crawl) check(name string, width int64, dark bool) {
 	}
 }
 
-// deeds are all that people can do.
-var deeds = []string{
+// actions are all that people can do.
+var actions = []string{
 	"kubeconfig", "pause", "resume", "upgrade", "window", "remove-cluster", "snapshot", "restore", "rehearse", "rotate-certificates", "rotate-encryption-keys", "rotate-server-token", "rotate-ca",
 	"cordon", "uncordon", "drain", "labels", "rejoin", "remove-machine", "abort", "retry", "hurry", "new-user", "disable-user", "enable-user", "set-password", "remove-user", "new-token", "end-token",
 	"set-setting", "give-role", "take-role", "join-fleet", "remove-fleet",
@@ -333,7 +333,7 @@ var states = []struct {
 			cl.Spec.KubernetesVersion = "v1.34.3+k3s1"
 		})
 		c.send("Show what it does")
-		c.see("Changed by somebody else since you began")
+		c.see("Changed by others since you began")
 	}},
 	{"new-preview", func(c *crawl) {
 		c.visit(c.at("new"))
@@ -374,13 +374,13 @@ var states = []struct {
 		c.submit()
 		c.see("The cluster is paused: nothing new begins")
 	}},
-	{"deed-unsure", func(c *crawl) {
+	{"action-unsure", func(c *crawl) {
 		c.visit(c.at("do/remove-cluster/fleet-default/island"))
 		c.browser.do(chromedp.SendKeys("[name=sure]", "inland"))
 		c.submit()
 		c.see("Type island to do this")
 	}},
-	{"deed-refused", func(c *crawl) {
+	{"action-refused", func(c *crawl) {
 		c.visit(c.at("do/give-role"))
 		c.browser.do(chromedp.SendKeys("[name=user]", "u-nobody"), chromedp.SendKeys("[name=role]", "no-such"))
 		c.submit()

@@ -36,7 +36,7 @@ func TestWithoutScripts(t *testing.T) {
 		b.do(chromedp.Click(selector, chromedp.BySearch))
 	}
 	b.until(`/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/.test(document.querySelector("main time").textContent)`)
-	// A deed.
+	// An action.
 	follow(`//main//a[normalize-space()="Pause"]`)
 	b.see("Nothing new begins on the machines")
 	follow(`//form[@data-once]//button`)

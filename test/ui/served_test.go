@@ -24,17 +24,20 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/clusters"
+	asked "github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/controllers/clusters"
+	groups "github.com/drover-project/drover/server/controllers/directories"
 	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
-	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/directories/desk"
+	"github.com/drover-project/drover/server/directories/logins"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/hosts/relay"
@@ -43,12 +46,12 @@ import (
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/people"
+	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/versions"
 	"github.com/drover-project/drover/tunnel"
 )
 
@@ -121,21 +124,21 @@ func (s *served) options(quiet *slog.Logger) api.Options {
 		},
 	})
 	persons := &people.People{State: s.st, Auth: s.auth, Now: now, Log: quiet}
-	outside, err := desk.New(desk.Options{State: s.st, Auth: s.auth, People: persons, Settings: s.set, Secret: "a secret of all servers", Outgoing: new(outgoing.Outgoing), Now: now, Logger: quiet})
+	outside, err := logins.New(logins.Options{State: s.st, Auth: s.auth, People: persons, Settings: s.set, Secret: "a secret of all servers", Outgoing: new(outgoing.Outgoing), Now: now, Logger: quiet})
 	must(s.t, err)
 	return api.Options{
 		Data:     api.Data{State: s.st, Settings: s.set, Versions: data},
-		Identity: api.Identity{Auth: s.auth, People: persons, Directories: outside},
+		Identity: api.Identity{Auth: s.auth, People: persons, Directories: outside, Groups: &groups.Controller{Desk: outside}},
 		Ways: api.Ways{
-			Registration: register, KubeProxy: cluster{}, Hosts: pier{}, ClusterAPIs: seen{s}, Servers: native.Servers{State: s.st, OpenTunnels: s.tunnels},
+			Registration: register, KubeProxy: cluster{}, Hosts: pier{}, ClusterAPIs: seen{s}, Servers: native.Servers{State: s.st, Peers: s, Workers: func() []reconcile.Status { return nil }},
 			Presence: presence.New(presence.Options{
 				State: s.st, Self: records.Replica{ID: "this", URL: "https://drover-1.example:8443", Version: "v0.1.0", Started: now().Add(-time.Hour)}, Logger: quiet, Now: now,
 			}),
 		},
 		Work: api.Work{
-			Clusters: &clusters.Applier{State: s.st, Versions: data, Preview: control.Preview, Now: now}, PreviewOperation: control.PreviewOperation,
+			Clusters: &asked.Applier{State: s.st, Versions: data, Preview: control.Preview, Now: now}, PreviewOperation: control.PreviewOperation,
 			Fleets: &fleets.Fleets{State: s.st, Preview: control.PreviewFleet, Now: now},
-			Rehearsals: &rehearsals.Asker{State: s.st, Snapshots: &daytwo.Asker{State: s.st, Now: now}, Watching: watching, Now: now, Logger: quiet,
+			Rehearsals: &rehearsals.Service{State: s.st, Snapshots: &etcdops.Service{State: s.st, Now: now}, Watching: watching, Now: now, Logger: quiet,
 				InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" }, Server: func() (url, ca string) { return "https://drover.example", "" }},
 		},
 		Logger: quiet,
@@ -171,8 +174,13 @@ type noNodes struct{}
 func (noNodes) Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
 func (noNodes) Want(records.ClusterKey, []pass.NodeOrder)                        {}
 
-// tunnels are those of two servers, of which one is silent.
-func (s *served) tunnels(context.Context) []relay.Held {
+// Workers are those of this server alone.
+func (s *served) Workers(_ context.Context, own []reconcile.Status) []relay.Said[[]reconcile.Status] {
+	return []relay.Said[[]reconcile.Status]{{Server: "https://drover.example:8443", Value: own}}
+}
+
+// OpenTunnels are those of two servers, of which one is silent.
+func (s *served) OpenTunnels(context.Context) []relay.Held {
 	held := relay.Held{Server: "https://drover.example:8443"}
 	for _, d := range s.st.Connections.List() {
 		held.Value = append(held.Value, tunnel.SessionInfo{

@@ -1,6 +1,7 @@
 package answers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -99,10 +100,7 @@ func (b *body) count(p []byte) error {
 
 // over says whether what is counted is more than its bound.
 func (b *body) over() error {
-	most := b.bound.Each
-	if most == 0 {
-		most = b.bound.Bytes
-	}
+	most := cmp.Or(b.bound.Each, b.bound.Bytes)
 	if most > 0 && (b.value.bytes > most || b.value.weight > heavier*most) {
 		return b.tooLarge(b.bound.What, most, b.value.bytes <= most)
 	}

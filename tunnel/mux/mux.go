@@ -25,7 +25,7 @@
 // Who sends: a frame of up to 4 KiB goes before larger ones, and among each the
 // connections take turns, so that one that is interactive does not wait for those in bulk.
 // A connection never waits for another's reader: what a peer may send is granted before, by
-// connection, and whoever sends more has broken the protocol.
+// connection, and a peer that sends more has broken the protocol.
 package mux
 
 import (
@@ -352,7 +352,7 @@ func (s *Session) takeData(in io.Reader, h header, small []byte) error {
 	return nil
 }
 
-// parseReset never fails: whatever the body is, the connection is over.
+// parseReset never fails: with any body, the connection is over.
 func parseReset(body []byte) *ResetError {
 	if len(body) == 0 {
 		return &ResetError{Code: Closed}

@@ -372,7 +372,7 @@ func (st *Stream) endInput(why error) {
 	st.readable.Broadcast()
 }
 
-// drain drops what nobody is going to read.
+// drain drops what will not be read.
 func (st *Stream) drain() {
 	for _, c := range st.in {
 		st.s.o.Buffers.put(c)

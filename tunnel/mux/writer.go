@@ -90,7 +90,7 @@ func (s *Session) write() {
 			runtime.Gosched() // so that what is small gets its turn on a busy machine
 		}
 		if err != nil {
-			s.end(err) // writing stays true: nobody writes any more
+			s.end(err) // writing stays true: no goroutine writes any more
 			return
 		}
 	}

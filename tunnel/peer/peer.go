@@ -50,7 +50,7 @@ func AfterSending(before time.Duration, silence func() time.Duration, lost func(
 	})
 }
 
-// KeepUnsentShort lets little wait in the socket below a connection. Whatever waits there cannot be passed by what is more urgent.
+// KeepUnsentShort lets little wait in the socket below a connection. What waits there cannot be passed by what is more urgent.
 func KeepUnsentShort(conn net.Conn) { limitUnsent(Bottom(conn), unsentLimit) }
 
 // Silence is how long the kernel has heard nothing of the peer, not even a confirmation; zero when that is not known.

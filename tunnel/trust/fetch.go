@@ -30,7 +30,7 @@ func (e *NotProvenError) Error() string {
 }
 
 // Outdated says of a connection that failed whether the server may have another CA than
-// the one that is trusted: nobody who is known signed its certificate, or somebody whose
+// the one that is trusted: no known authority signed its certificate, or an authority whose
 // own certificate has ended (then the clock may be wrong as well).
 func Outdated(err error) bool {
 	var unknown x509.UnknownAuthorityError
@@ -55,7 +55,7 @@ type Server struct {
 
 // Fetch returns the server's bundle after the server has proved that it knows the token
 // and that its own certificate is by that CA. The connection is not verified beforehand:
-// whoever listens in learns a hash of the token, and a forged answer fails the proof.
+// an eavesdropper learns a hash of the token, and a forged answer fails the proof.
 // *NotProvenError when it does.
 func Fetch(ctx context.Context, s Server) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
@@ -95,7 +95,7 @@ func Fetch(ctx context.Context, s Server) ([]byte, error) {
 	case hash == "":
 		return nil, &NotProvenError{"the server does not know this host's token"}
 	case !Proven(s.Token, nonce, body, hash):
-		return nil, &NotProvenError{"its proof is wrong, so that somebody else may be answering"}
+		return nil, &NotProvenError{"its proof is wrong, so that another server may be answering"}
 	}
 	return body, s.signs(body, answer.TLS)
 }

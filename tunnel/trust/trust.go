@@ -1,5 +1,5 @@
 // Package trust is how an agent comes to trust a server's CA: by a checksum that it was
-// given, or by a proof from somebody who knows the agent's registration token. Nothing
+// given, or by a proof from a server that knows the agent's registration token. Nothing
 // here is ever trusted because it was merely received.
 //
 // Checksum and proof are Rancher's: GET /cacerts with the headers X-Cattle-Nonce and

@@ -12,11 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/follow"
 	"github.com/drover-project/drover/cmd/drover/output"
-	"github.com/drover-project/drover/server/audit"
-	"github.com/drover-project/drover/server/views"
 )
 
 // App is what the command needs of the program.
@@ -33,7 +32,7 @@ type App struct {
 // path is where the server has its log.
 const path = "/v1-drover/audit"
 
-// wish is what somebody wants to see.
+// wish is what the caller wants to see.
 type wish struct {
 	user, verb, kind, object string
 	since                    time.Duration
@@ -60,7 +59,7 @@ func (a *App) Command(args cobra.PositionalArgs) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "audit", Short: "Who did what to which object, from where, with which result", Args: args,
 		Long: `Print the newest entries of the audit log, oldest first. Each server has a log of its own, so this is
-that of the server which is asked; each entry has its name. docs/audit.md has what is recorded, the
+that of the server which is asked; each entry has its name. docs/reference/audit-log.md has what is recorded, the
 settings audit-…, and what each field means.`,
 		Example: `  drover audit --since 24h --user anna
   drover audit --verb proxy --object c-m-abcd2345 -f
@@ -77,7 +76,7 @@ settings audit-…, and what each field means.`,
 				return err
 			}
 			if goOn {
-				return a.entries().Follow(cmd.Context(), stream(c, w))
+				return a.entries().Follow(cmd.Context(), client.WatchStream[apitypes.AuditEntry](cmd.Context(), stream(c, w)))
 			}
 			return a.list(cmd.Context(), c, w)
 		},
@@ -95,7 +94,7 @@ settings audit-…, and what each field means.`,
 }
 
 func (a *App) list(ctx context.Context, c *client.Client, w wish) error {
-	var answer views.Audit
+	var answer apitypes.Audit
 	if err := c.Get(ctx, path+"?"+w.query().Encode(), &answer); err != nil {
 		return fmt.Errorf("read the audit log: %w", err)
 	}
@@ -111,17 +110,17 @@ func (a *App) list(ctx context.Context, c *client.Client, w wish) error {
 }
 
 // entries are how entries are printed. Two of one id are the begin and the end of something long.
-func (a *App) entries() follow.List[audit.Entry] {
-	return follow.List[audit.Entry]{
+func (a *App) entries() follow.List[apitypes.AuditEntry] {
+	return follow.List[apitypes.AuditEntry]{
 		Printer: a.Printer(), Errs: a.Err, What: "follow the audit log",
 		Heading: []string{"TIME", "USER", "SOURCE", "VERB", "KIND", "OBJECT", "RESULT"},
-		Cells:   func(e audit.Entry, _ time.Time) []string { return Cells(e) },
-		Key:     func(e audit.Entry) string { return e.ID + " " + string(e.Stage) },
+		Cells:   func(e apitypes.AuditEntry, _ time.Time) []string { return Cells(e) },
+		Key:     func(e apitypes.AuditEntry) string { return e.ID + " " + string(e.Stage) },
 	}
 }
 
 // notes are what to know of a part of the log.
-func notes(answer views.Audit) []string {
+func notes(answer apitypes.Audit) []string {
 	list := []string{fmt.Sprintf("this is the log of server %s; others have their own", answer.Server)}
 	if len(answer.Data) == 0 {
 		list[0] = fmt.Sprintf("the log of server %s has no such entry; other servers have their own", answer.Server)
@@ -142,7 +141,7 @@ func notes(answer views.Audit) []string {
 }
 
 // Cells are the columns of an entry in a table.
-func Cells(e audit.Entry) []string {
+func Cells(e apitypes.AuditEntry) []string {
 	who := cmp.Or(e.Username, e.User, e.Token, "-")
 	what := cmp.Or(e.Object, "-")
 	if e.Verb == "proxy" && e.Path != "" {
@@ -152,15 +151,15 @@ func Cells(e audit.Entry) []string {
 }
 
 // result is the status, and what else there is to say.
-func result(e audit.Entry) string {
+func result(e apitypes.AuditEntry) string {
 	switch e.Stage {
-	case audit.Begin:
+	case apitypes.AuditBegin:
 		return "begins"
-	case audit.Sum:
+	case apitypes.AuditSum:
 		return fmt.Sprintf("%d more with %d", e.Count, e.Status)
-	case audit.Gap:
+	case apitypes.AuditGap:
 		return fmt.Sprintf("%d entries are lost", e.Count)
-	case audit.End:
+	case apitypes.AuditEnd:
 		return fmt.Sprintf("%d after %s", e.Status, time.Duration(e.Millis)*time.Millisecond)
 	}
 	if e.Code != "" {
@@ -170,12 +169,15 @@ func result(e audit.Entry) string {
 }
 
 // stream begins with the newest entries; what happened while there was no connection is wanted, too.
-func stream(c *client.Client, w wish) follow.Open {
+func stream(c *client.Client, w wish) func(context.Context) (io.ReadCloser, error) {
 	q := w.query()
 	q.Set("follow", "true")
-	return func(ctx context.Context, again bool, gone time.Duration) (io.ReadCloser, error) {
-		if again {
-			q.Set("since", (w.since + gone).Truncate(time.Second).String())
+	var started time.Time
+	return func(ctx context.Context) (io.ReadCloser, error) {
+		if started.IsZero() {
+			started = time.Now()
+		} else {
+			q.Set("since", (w.since + time.Since(started)).Truncate(time.Second).String())
 			q.Set("limit", "5000")
 		}
 		return c.Stream(ctx, path+"?"+q.Encode())

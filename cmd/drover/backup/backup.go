@@ -16,7 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/server/backup"
 )
 
@@ -73,7 +74,7 @@ the time as its name.`,
 			var keys *backup.Keys
 			if withKeys {
 				if !seal.Encrypts() {
-					return a.Usage("a backup with keys has to be encrypted, as whoever reads it has all secrets of the server: give --encrypt-to or --passphrase-file")
+					return a.Usage("a backup with keys has to be encrypted, as a reader of it has all secrets of the server: give --encrypt-to or --passphrase-file")
 				}
 				own := backup.KeysIn(a.DataDir(), keyFile)
 				keys = &own
@@ -120,7 +121,7 @@ func (a *App) backup(ctx context.Context, to string, seal backup.Sealing, keys *
 	}
 	fmt.Fprintf(a.Out, "%s: %s of drover %s, revision %d\n", to, bytes(size), m.Version, m.Revision)
 	if m.Keys {
-		fmt.Fprintln(a.Out, "its keys are in it: whoever can open it has all secrets of the server")
+		fmt.Fprintln(a.Out, "its keys are in it: a person who can open it has all secrets of the server")
 		return nil
 	}
 	fmt.Fprintf(a.Out, "without keys: it can be restored only with a copy of encryption.key (key %s)", m.DataKey)
@@ -174,7 +175,7 @@ func Sentences(s backup.Status, now time.Time) string {
 	}
 	if s.Failure != "" {
 		line("the last backup failed %s ago: %s", since(now, s.FailedAt), s.Failure)
-		if s.Offsite != nil && len(s.Files) > 0 && !slices.ContainsFunc(s.Offsite.Files, func(f backup.Kept) bool { return f.Name == s.Files[0].Name }) {
+		if s.Offsite != nil && len(s.Files) > 0 && !slices.ContainsFunc(s.Offsite.Files, func(f apitypes.BackupFile) bool { return f.Name == s.Files[0].Name }) {
 			line("  what to do: look whether the %s answers the server's host, takes its keys and has room", s.Offsite.Place)
 		} else {
 			line("  what to do: look at the directory %s on the server's host: whether it is there, can be written and has room", s.Dir)
@@ -230,10 +231,10 @@ directory that holds something is refused, or with --replace moved aside, where 
 
 Agents find the server again by themselves where its address is the same: they go on with their
 plans, and report again, without running it again, what they did since the backup was made. Hosts
-that joined since then have to join again. docs/backup.md has the whole way.
+that joined since then have to join again. docs/how-to/back-up-the-server.md has the whole way.
 
 A server on an external etcd is restored there: etcdutl snapshot restore with --bump-revision
-1000000000 --mark-compacted, as docs/backup.md says.`,
+1000000000 --mark-compacted, as docs/how-to/back-up-the-server.md says.`,
 		Example: `  drover server restore --from /mnt/backups/drover-20261122T031500Z.tar.age --identity key.txt
   drover server restore --s3 bucket.yaml --from newest --identity key.txt
   drover server restore --from drover.tar --keys /root/drover-keys --data-dir /srv/drover`,

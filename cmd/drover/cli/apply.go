@@ -13,10 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/server/clusters"
-	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 )
 
 func (a *app) applyCommand() *cobra.Command {
@@ -93,7 +91,7 @@ func (a *app) apply(ctx context.Context, all documents, o applyOptions) error {
 	if err != nil {
 		return err
 	}
-	var answer views.Applied
+	var answer apitypes.Applied
 	if err := c.Do(ctx, http.MethodPost, "/v1-drover/apply"+o.query(), "application/yaml", all.text, &answer); err != nil {
 		return refusals(all, err)
 	}
@@ -134,7 +132,7 @@ func (a *app) apply(ctx context.Context, all documents, o applyOptions) error {
 		}
 		err := a.followUntil(ctx, c, clustersPath+"/"+r.Namespace+"/"+r.Name, o.timeout, active)
 		switch {
-		case client.NotFound(err):
+		case errors.Is(err, client.ErrNotFound):
 			return fmt.Errorf("wait for cluster %s: it does not exist any more", r.Name)
 		case err != nil:
 			return fmt.Errorf("wait for cluster %s: %w", r.Name, err)
@@ -143,14 +141,14 @@ func (a *app) apply(ctx context.Context, all documents, o applyOptions) error {
 	return nil
 }
 
-// afterApply is what to do next when clusters were made or changed, and nobody waits for them; "" for nothing.
-func afterApply(results []clusters.Result) string {
+// afterApply is what to do next when clusters were made or changed, and the command does not wait for them; "" for nothing.
+func afterApply(results []apitypes.ApplyResult) string {
 	for _, r := range results {
 		switch {
 		case r.Kind != "":
-		case r.Action == clusters.Created:
+		case r.Action == apitypes.ApplyCreated:
 			return fmt.Sprintf("next: `drover clusters join-command %s --all-roles` prints what a host runs to join it, `drover clusters show %s -w` follows it", r.Name, r.Name)
-		case r.Action == clusters.Configured:
+		case r.Action == apitypes.ApplyConfigured:
 			return fmt.Sprintf("next: `drover clusters show %s -w` follows it", r.Name)
 		}
 	}
@@ -158,32 +156,32 @@ func afterApply(results []clusters.Result) string {
 }
 
 // active says whether a cluster is, and what it waits for while it is not.
-func active(c views.Cluster, gone bool) (done bool, waits string) {
+func active(c apitypes.Cluster, gone bool) (done bool, waits string) {
 	switch {
 	case gone:
 		return false, "it does not exist any more"
 	case c.ObservedGeneration < c.Generation:
 		return false, "the server has not looked at the change yet"
-	case c.State == string(records.ClusterActive):
+	case c.State == string(apitypes.ClusterActive):
 		return true, ""
 	}
 	return false, c.State + ": " + c.Message
 }
 
 // removed says whether a cluster is gone.
-func removed(c views.Cluster, gone bool) (done bool, waits string) {
+func removed(c apitypes.Cluster, gone bool) (done bool, waits string) {
 	return gone, c.State + ": " + c.Message
 }
 
 // await looks at a cluster until it is as wanted, and prints what it waits for.
-func (a *app) await(ctx context.Context, c *client.Client, path string, timeout time.Duration, wanted func(views.Cluster, bool) (bool, string)) error {
+func (a *app) await(ctx context.Context, c *client.Client, path string, timeout time.Duration, wanted func(apitypes.Cluster, bool) (bool, string)) error {
 	limit, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	last := ""
 	for {
-		var one views.Cluster
+		var one apitypes.Cluster
 		err := c.Get(limit, path, &one)
-		gone := client.NotFound(err)
+		gone := errors.Is(err, client.ErrNotFound)
 		if err != nil && !gone && limit.Err() == nil {
 			return err
 		}

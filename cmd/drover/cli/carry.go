@@ -12,8 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/drover-project/drover/tunnel"
 	"golang.org/x/sys/unix"
+
+	"github.com/drover-project/drover/tunnel"
 )
 
 // carrier accepts on a listener until its context ends.

@@ -17,13 +17,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/auditlog"
-	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/cmd/drover/complete"
-	"github.com/drover-project/drover/cmd/drover/credential"
-	"github.com/drover-project/drover/cmd/drover/misuse"
+	"github.com/drover-project/drover/cmd/drover/contexts"
+	"github.com/drover-project/drover/cmd/drover/execplugin"
 	"github.com/drover-project/drover/cmd/drover/output"
 	"github.com/drover-project/drover/cmd/drover/rke"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
 )
 
 // DefaultDataDir is where a server keeps everything unless configured otherwise.
@@ -39,7 +40,7 @@ type Streams struct {
 type app struct {
 	Streams
 	environ func(string) string
-	given   client.Given
+	given   contexts.Given
 	format  string
 	// lines reads secrets where the input is not a terminal.
 	lines *bufio.Reader
@@ -61,7 +62,7 @@ func Main(ctx context.Context, args []string, streams Streams, environ func(stri
 	if code, ok := errors.AsType[exitCode](err); ok {
 		return int(code)
 	}
-	for line := range strings.Lines(err.Error()) {
+	for line := range strings.Lines(err.Error() + contexts.Advice(err)) {
 		fmt.Fprintln(streams.Err, output.Error(streams.Err, environ)+" "+strings.TrimSuffix(line, "\n"))
 	}
 	return codeOf(err)
@@ -86,7 +87,7 @@ var exitCodes = [][2]string{
 	{"other", "that of the program that `machines docker` ran"},
 }
 
-// about is the first that somebody reads.
+// about is the first text that a user reads.
 var about = func() string {
 	text := "Provision and look after Kubernetes clusters on hosts that already exist.\n\nFirst steps:\n" +
 		"  drover login https://SERVER --username NAME   log in to a server\n" +
@@ -101,13 +102,13 @@ var about = func() string {
 }()
 
 func codeOf(err error) int {
-	if _, ok := errors.AsType[*misuse.Error](err); ok {
+	if _, ok := errors.AsType[*usageerr.Error](err); ok {
 		return codeUsage
 	}
 	if _, ok := errors.AsType[*absentError](err); ok {
 		return codeAbsent
 	}
-	if _, ok := errors.AsType[*client.ContextError](err); ok {
+	if _, ok := errors.AsType[*contexts.ContextError](err); ok {
 		return codeAbsent
 	}
 	if refused, ok := errors.AsType[*client.Error](err); ok {
@@ -121,7 +122,7 @@ func codeOf(err error) int {
 	return codeFailed
 }
 
-func usage(format string, args ...any) error { return misuse.Errorf(format, args...) }
+func usage(format string, args ...any) error { return usageerr.Errorf(format, args...) }
 
 // absentError reports that nothing has the name that was given.
 type absentError struct{ text string }
@@ -131,7 +132,7 @@ func (e *absentError) Error() string { return e.text }
 func absent(format string, args ...any) error { return &absentError{fmt.Sprintf(format, args...)} }
 
 // needs says which arguments a command takes.
-func needs(names ...string) cobra.PositionalArgs { return misuse.Needs(names...) }
+func needs(names ...string) cobra.PositionalArgs { return usageerr.Needs(names...) }
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
@@ -155,14 +156,14 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.fleetsCommand(), a.machinesCommand(), a.objectsCommand(), a.operationsCommand(), a.snapshotsCommand(), a.eventsCommand(), a.auditCommand(), a.whyCommand(), a.tunnelsCommand(), a.serversCommand(), a.versionsCommand(), a.settingsCommand(),
 		a.loginCommand(), a.contextCommand(), a.versionCommand(), a.credentialCommand(), (&rke.App{Out: a.Out, Err: a.Err, Environ: a.environ}).Command())
 	root.AddCommand(a.peopleCommands()...)
-	misuse.Unknown(root)
-	root.SetFlagErrorFunc(misuse.Flag)
+	usageerr.Unknown(root)
+	root.SetFlagErrorFunc(usageerr.Flag)
 	// Asked here before the library does, whose error looks like one of the command's own.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if _, err := output.Parse(a.format); err != nil {
 			return usage("%v", err)
 		}
-		return misuse.Together(cmd)
+		return usageerr.Together(cmd)
 	}
 	complete.App{Client: a.client, Outputs: output.Formats(), Contexts: a.contextNames}.Into(root)
 	return root
@@ -178,11 +179,11 @@ func dataDir(environ func(string) string) string {
 // client finds the server and makes a client for it.
 func (a *app) client() (*client.Client, error) {
 	a.given.DataDirAsked = a.given.DataDir != DefaultDataDir
-	c, err := client.Resolve(a.given, a.environ)
+	c, err := contexts.Resolve(a.given, a.environ)
 	if err != nil {
 		return nil, err
 	}
-	return client.New(c)
+	return client.New(c.Config())
 }
 
 func (a *app) auditCommand() *cobra.Command {
@@ -191,12 +192,12 @@ func (a *app) auditCommand() *cobra.Command {
 
 // credentialCommand is drover token, which kubeconfigs of `clusters kubeconfig --exec` run.
 func (a *app) credentialCommand() *cobra.Command {
-	return (&credential.App{Client: a.client, Find: a.findCluster, Dir: a.tokenDir, Usage: usage, Out: a.Out, Now: time.Now, Parent: os.Getppid()}).Command(needs())
+	return (&execplugin.App{Client: a.client, Find: a.findCluster, Dir: a.tokenDir, Usage: usage, Out: a.Out, Now: time.Now, Parent: os.Getppid()}).Command(needs())
 }
 
 // tokenDir is where the tokens of kubectl are kept: beside the file of contexts.
 func (a *app) tokenDir() (string, error) {
-	file, err := client.FilePath(a.environ)
+	file, err := contexts.FilePath(a.environ)
 	return filepath.Join(filepath.Dir(file), "tokens"), err
 }
 

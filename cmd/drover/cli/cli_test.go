@@ -31,7 +31,21 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// buildProgram builds a program of the documentation, once.
+func buildProgram(ts *testscript.TestScript, name string) string {
+	to := filepath.Join(ts.Getenv("PROGRAMS"), name)
+	if _, err := os.Stat(to); err == nil {
+		return to
+	}
+	build := exec.Command("go", "build", "-o", to, "github.com/drover-project/drover/docs/programs/"+name)
+	if out, err := build.CombinedOutput(); err != nil {
+		ts.Fatalf("build %s: %v: %s", name, err, out)
+	}
+	return to
+}
+
 func TestScripts(t *testing.T) {
+	programs := t.TempDir()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
@@ -44,6 +58,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Setenv("DROVER", program)
+			e.Setenv("PROGRAMS", programs)
 			e.Setenv("GORACE", os.Getenv("GORACE")) // no second of waiting at the end of each command
 			e.Setenv("ADDRESS", listener.Addr().String())
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
@@ -80,6 +95,12 @@ func TestScripts(t *testing.T) {
 					time.Sleep(100 * time.Millisecond)
 				}
 				ts.Fatalf("%v never matches %s; it says %s", args[1:], args[0], ts.ReadFile("stdout"))
+			},
+			// program runs one of the programs of docs/how-to/write-a-program.md.
+			"program": func(ts *testscript.TestScript, neg bool, args []string) {
+				if err := ts.Exec(buildProgram(ts, args[0]), args[1:]...); (err != nil) != neg {
+					ts.Fatalf("program %v: %v", args, err)
+				}
 			},
 			// mode checks a file's permissions.
 			"mode": func(ts *testscript.TestScript, _ bool, args []string) {

@@ -11,19 +11,19 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/cmd/drover/credential"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/cmd/drover/execplugin"
 	"github.com/drover-project/drover/cmd/drover/follow"
-	"github.com/drover-project/drover/cmd/drover/near"
+	"github.com/drover-project/drover/cmd/drover/suggest"
 	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/plans/forms"
-	"github.com/drover-project/drover/server/views"
 )
 
 // clustersPath is where the server lists clusters, and below it where each of them is.
 const clustersPath = "/v1-drover/clusters"
 
-func clusterPath(c views.Cluster) string { return clustersPath + "/" + c.Namespace + "/" + c.Name }
+func clusterPath(c apitypes.Cluster) string { return clustersPath + "/" + c.Namespace + "/" + c.Name }
 
 func (a *app) clustersCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "clusters", Aliases: []string{"cluster"}, Short: "The clusters of the server"}
@@ -41,21 +41,21 @@ func (a *app) clustersList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			clusters := follow.List[views.Cluster]{
+			clusters := follow.List[apitypes.Cluster]{
 				Printer: a.printer(), Errs: a.Err, What: "watch clusters", Narrow: 6,
 				Heading: []string{"NAME", "ID", "STATE", "VERSION", "MACHINES", "MESSAGE", "NAMESPACE", "DISTRIBUTION", "WANTED", "AGE"},
-				Cells: func(one views.Cluster, now time.Time) []string {
+				Cells: func(one apitypes.Cluster, now time.Time) []string {
 					return []string{one.Name, one.ID, one.State, orDash(one.Version), fmt.Sprint(one.Machines), one.Message,
 						one.Namespace, orDash(one.Distribution), orDash(one.KubernetesVersion), ago(now, one.Created)}
 				},
-				Key:  func(one views.Cluster) string { return one.ID },
-				News: func(one views.Cluster) string { return clusterText(one) },
-				Line: func(one views.Cluster) string { return at(time.Now(), one.Name, clusterText(one)) },
+				Key:  func(one apitypes.Cluster) string { return one.ID },
+				News: func(one apitypes.Cluster) string { return clusterText(one) },
+				Line: func(one apitypes.Cluster) string { return at(time.Now(), one.Name, clusterText(one)) },
 			}
 			if watch {
-				return clusters.Follow(cmd.Context(), follow.Below(c, clustersPath))
+				return clusters.Follow(cmd.Context(), client.Watch[apitypes.Cluster](cmd.Context(), c, clustersPath))
 			}
-			list, err := collect[views.Cluster](cmd.Context(), c, clustersPath)
+			list, err := client.List[apitypes.Cluster](cmd.Context(), c, clustersPath)
 			if err != nil {
 				return fmt.Errorf("list clusters: %w", err)
 			}
@@ -73,38 +73,18 @@ func at(now time.Time, name, text string) string {
 }
 
 // clusterText is a cluster's state with the reason.
-func clusterText(one views.Cluster) string {
+func clusterText(one apitypes.Cluster) string {
 	if one.Message == "" {
 		return one.State
 	}
 	return one.State + ": " + one.Message
 }
 
-// collect gets all pages of a list.
-func collect[T any](ctx context.Context, c *client.Client, path string) ([]T, error) {
-	all := []T{}
-	sign := "?"
-	if strings.Contains(path, "?") {
-		sign = "&"
-	}
-	for next := ""; ; {
-		var page views.List[T]
-		if err := c.Get(ctx, path+sign+"limit=1000"+next, &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Data...)
-		if page.Continue == "" {
-			return all, nil
-		}
-		next = "&continue=" + url.QueryEscape(page.Continue)
-	}
-}
-
 // findCluster looks a cluster up by name, <namespace>/<name> or id.
-func (a *app) findCluster(ctx context.Context, c *client.Client, name string) (views.Cluster, error) {
-	list, err := collect[views.Cluster](ctx, c, clustersPath)
+func (a *app) findCluster(ctx context.Context, c *client.Client, name string) (apitypes.Cluster, error) {
+	list, err := client.List[apitypes.Cluster](ctx, c, clustersPath)
 	if err != nil {
-		return views.Cluster{}, fmt.Errorf("find cluster %s: %w", name, err)
+		return apitypes.Cluster{}, fmt.Errorf("find cluster %s: %w", name, err)
 	}
 	var known []string
 	for _, one := range list {
@@ -114,13 +94,13 @@ func (a *app) findCluster(ctx context.Context, c *client.Client, name string) (v
 		known = append(known, one.Name)
 	}
 	if len(known) == 0 {
-		return views.Cluster{}, absent("there is no cluster %q, and no other; `drover apply -f cluster.yaml` makes one", name)
+		return apitypes.Cluster{}, absent("there is no cluster %q, and no other; `drover apply -f cluster.yaml` makes one", name)
 	}
-	return views.Cluster{}, absent("there is no cluster %q; %s", name, near.Hint(name, known, "drover clusters ls"))
+	return apitypes.Cluster{}, absent("there is no cluster %q; %s", name, suggest.Hint(name, known, "drover clusters ls"))
 }
 
 // onCluster is a command that does something with the cluster of its one argument.
-func (a *app) onCluster(do func(ctx context.Context, c *client.Client, one views.Cluster) error) func(*cobra.Command, []string) error {
+func (a *app) onCluster(do func(ctx context.Context, c *client.Client, one apitypes.Cluster) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
 		if err != nil {
@@ -138,7 +118,7 @@ func (a *app) clustersShow() *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use: "show NAME", Short: "Show one cluster, what is under way on it, and its machines tier by tier; with -o yaml in the form that apply takes", Args: needs("NAME"),
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
 			switch {
 			case watch && !a.tabular():
 				return usage("-w prints lines for people; leave -o out")
@@ -166,7 +146,7 @@ func (a *app) clustersShow() *cobra.Command {
 }
 
 // watchCluster shows what happens on a cluster until it is removed.
-func (a *app) watchCluster(ctx context.Context, c *client.Client, one views.Cluster) error {
+func (a *app) watchCluster(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
 	f := follower{client: c, path: clusterPath(one), out: a.Out, errs: a.Err, table: func(fill func(*table)) error { return a.show(nil, fill) }}
 	_, err := f.follow(ctx, removed)
 	switch {
@@ -212,8 +192,8 @@ func (a *app) clustersRemove() *cobra.Command {
 	timeout := 10 * time.Minute
 	cmd := &cobra.Command{
 		Use: "rm NAME --yes", Short: "Remove a cluster from the server; what runs on its hosts stays unless --uninstall", Args: needs("NAME"),
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			imported := one.Distribution == views.ImportedCluster
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
+			imported := one.Distribution == apitypes.ImportedCluster
 			if !yes && imported {
 				return usage("cluster %s (%s) is imported; it runs on without the server, and what the server had put there is taken out; say --yes to do it", one.Name, one.ID)
 			}
@@ -256,7 +236,7 @@ func (a *app) joinCommand() *cobra.Command {
 program on the host gets as an argument: install.sh reads it from its standard
 input, the node agent from its environment.`,
 		Example: "  drover clusters join-command harbour --all-roles\n  drover clusters join-command dockyard --docker --worker",
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
 			if err := o.fits(one); err != nil {
 				return err
 			}
@@ -264,7 +244,7 @@ input, the node agent from its environment.`,
 			if err != nil {
 				return err
 			}
-			var join views.Join
+			var join apitypes.Join
 			if o.rotate {
 				err = c.Send(ctx, http.MethodPost, clusterPath(one)+"/join/rotate", nil, &join)
 			} else {
@@ -309,11 +289,11 @@ type joinOptions struct {
 }
 
 // fits refuses a command of the other kind of cluster.
-func (o joinOptions) fits(one views.Cluster) error {
-	if one.Distribution == views.ImportedCluster {
+func (o joinOptions) fits(one apitypes.Cluster) error {
+	if one.Distribution == apitypes.ImportedCluster {
 		return fmt.Errorf("cluster %s is imported, so that its hosts are not the server's: `drover clusters import %s` prints what is applied in it", one.Name, one.Name)
 	}
-	switch isDocker := one.Distribution == views.Docker || one.Distribution == views.RKE1; {
+	switch isDocker := one.Distribution == apitypes.Docker || one.Distribution == apitypes.RKE1; {
 	case isDocker && !o.docker:
 		return fmt.Errorf("the hosts of cluster %s run Docker: say --docker, as in `drover clusters join-command %s --docker --all-roles`", one.Name, one.Name)
 	case o.docker && !isDocker:
@@ -378,12 +358,12 @@ It holds a token of yours, which is good for this cluster alone, lives as long a
 kubeconfig-default-token-ttl-minutes says and works wherever the file is. A kubeconfig from the server that names a program, a file of this host or a proxy is refused. With --exec it holds none: kubectl runs ` + "`drover token`" + `, which gets one by your login on this host and
 renews it, so the file may be shown to others and does not end.`,
 		Example: "  drover clusters kubeconfig harbour > kc && kubectl --kubeconfig kc get nodes\n  drover clusters kubeconfig harbour --exec > ~/.kube/harbour",
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			if one.Distribution == views.Docker {
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
+			if one.Distribution == apitypes.Docker {
 				return fmt.Errorf("cluster %s has no Kubernetes to reach: nothing is provisioned on its hosts yet", one.Name)
 			}
 			if exec {
-				text, err := credential.Kubeconfig(c, one, credential.Program(), a.given.Context, a.environ("DROVER_CONFIG"))
+				text, err := execplugin.Kubeconfig(c, one, execplugin.Program(), a.given.Context, a.environ("DROVER_CONFIG"))
 				if err == nil {
 					_, err = a.Out.Write(text)
 				}

@@ -61,7 +61,7 @@ func refuses(status int) http.HandlerFunc {
 
 const onePier = `{"data":[{"id":"fleet-default/pier","name":"pier","clusterName":"harbour","state":"Active"}]}`
 
-// TestExitCodes are those of docs/cli.md.
+// TestExitCodes are those of docs/reference/cli.md.
 func TestExitCodes(t *testing.T) {
 	tools := t.TempDir()
 	if err := os.WriteFile(filepath.Join(tools, "docker"), []byte("#!/bin/sh\nexit 57\n"), 0o755); err != nil {

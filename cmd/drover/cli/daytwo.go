@@ -12,10 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/follow"
-	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/views"
 )
 
 // askOptions are how an operation is asked for.
@@ -33,14 +32,14 @@ func (o *askOptions) flags(cmd *cobra.Command) {
 }
 
 // ask has the server begin an operation on a cluster.
-func (a *app) ask(ctx context.Context, c *client.Client, one views.Cluster, asked views.Asked, o askOptions) error {
+func (a *app) ask(ctx context.Context, c *client.Client, one apitypes.Cluster, asked apitypes.Asked, o askOptions) error {
 	q := url.Values{}
 	for name, is := range map[string]bool{"dryRun": o.dryRun, "queue": o.queue, "replace": o.replace, "noSnapshot": o.noSnapshot} {
 		if is {
 			q.Set(name, "true")
 		}
 	}
-	var begun views.Begun
+	var begun apitypes.Begun
 	if err := c.Send(ctx, "POST", clusterPath(one)+"/operations?"+q.Encode(), asked, &begun); err != nil {
 		return fmt.Errorf("%s: %w", strings.ReplaceAll(string(asked.Kind), "-", " "), err) // the server names the cluster
 	}
@@ -52,7 +51,7 @@ func (a *app) ask(ctx context.Context, c *client.Client, one views.Cluster, aske
 		})
 	}
 	if o.wait {
-		_, err := a.awaitOperation(ctx, c, begun.Operation.ID, o.timeout, func(views.Operation) {})
+		_, err := a.awaitOperation(ctx, c, begun.Operation.ID, o.timeout, func(apitypes.Operation) {})
 		return err
 	}
 	return a.show(begun.Operation, func(t *table) {
@@ -70,21 +69,21 @@ func (a *app) snapshotsList() *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use: "ls CLUSTER", Aliases: []string{"list"}, Short: "List the snapshots of a cluster that the server took, the newest first", Args: needs("CLUSTER"),
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			snapshots := follow.List[views.Snapshot]{
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
+			snapshots := follow.List[apitypes.Snapshot]{
 				Printer: a.printer(), Errs: a.Err, What: "watch the snapshots of cluster " + one.Name,
 				Heading: []string{"NAME", "AGE", "BY", "VERSION", "HOSTS", "SIZE", "BUCKET", "RESTORE", "REHEARSED"}, Cells: snapshotCells,
-				Key:  func(s views.Snapshot) string { return s.Name + "/" + s.ID + "/" + snapshotHosts(s) },
-				News: func(s views.Snapshot) string { return strings.Join(snapshotCells(s, s.Created), "\n") },
-				Line: func(s views.Snapshot) string {
+				Key:  func(s apitypes.Snapshot) string { return s.Name + "/" + s.ID + "/" + snapshotHosts(s) },
+				News: func(s apitypes.Snapshot) string { return strings.Join(snapshotCells(s, s.Created), "\n") },
+				Line: func(s apitypes.Snapshot) string {
 					return at(time.Now(), s.Name, fmt.Sprintf("on %s, %s, restorable: %s", snapshotHosts(s), snapshotSize(s), restorable(s)))
 				},
 			}
 			path := clusterPath(one) + "/snapshots"
 			if watch {
-				return snapshots.Follow(ctx, follow.Below(c, path))
+				return snapshots.Follow(ctx, client.Watch[apitypes.Snapshot](ctx, c, path))
 			}
-			list, err := collect[views.Snapshot](ctx, c, path)
+			list, err := client.List[apitypes.Snapshot](ctx, c, path)
 			if err != nil {
 				return fmt.Errorf("list the snapshots of cluster %s: %w", one.Name, err)
 			}
@@ -97,12 +96,12 @@ func (a *app) snapshotsList() *cobra.Command {
 	return cmd
 }
 
-func snapshotCells(s views.Snapshot, now time.Time) []string {
+func snapshotCells(s apitypes.Snapshot, now time.Time) []string {
 	return []string{s.Name, ago(now, s.Created), snapshotBy(s), orDash(s.Version), snapshotHosts(s), snapshotSize(s), orDash(s.Bucket), restorable(s), rehearsed(now, s.Rehearsal)}
 }
 
 // restorable says whether a cluster can go back to a snapshot, or why not.
-func restorable(s views.Snapshot) string {
+func restorable(s apitypes.Snapshot) string {
 	if s.Restorable {
 		return "yes"
 	}
@@ -110,14 +109,14 @@ func restorable(s views.Snapshot) string {
 }
 
 // snapshotHosts is the host that has a snapshot, or how many have it.
-func snapshotHosts(s views.Snapshot) string {
+func snapshotHosts(s apitypes.Snapshot) string {
 	if len(s.Hosts) == 1 && s.Hosts[0].Address != "" {
 		return s.Hosts[0].Address
 	}
 	return fmt.Sprint(len(s.Hosts))
 }
 
-// machineNames are machines' names by whatever people know them by.
+// machineNames are machines' names by any of the names that people know them by.
 func (a *app) machineNames(ctx context.Context, c *client.Client, given []string) ([]string, error) {
 	var names []string
 	for _, one := range given {
@@ -130,7 +129,7 @@ func (a *app) machineNames(ctx context.Context, c *client.Client, given []string
 	return names, nil
 }
 
-func snapshotBy(s views.Snapshot) string {
+func snapshotBy(s apitypes.Snapshot) string {
 	if s.Scheduled {
 		return "schedule"
 	}
@@ -138,7 +137,7 @@ func snapshotBy(s views.Snapshot) string {
 }
 
 // snapshotSize is the largest of its archives; members that are asked in the same moment have nearly the same.
-func snapshotSize(s views.Snapshot) string {
+func snapshotSize(s apitypes.Snapshot) string {
 	var most int64
 	for _, h := range s.Hosts {
 		most = max(most, h.Size)
@@ -157,12 +156,12 @@ func (a *app) snapshotsCreate() *cobra.Command {
 		Use: "create CLUSTER", Short: "Take a snapshot of a cluster's etcd on every host that has it", Args: needs("CLUSTER"),
 		Long: `Take a snapshot of a cluster's etcd on every host that has it. Of k3s and RKE2 it is taken on one after the other, and
 each host looks whether it is whole.`,
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
 			names, err := a.machineNames(ctx, c, machines)
 			if err != nil {
 				return err
 			}
-			return a.ask(ctx, c, one, views.Asked{Kind: operations.KindSnapshot, Snapshot: name, Machines: names}, o)
+			return a.ask(ctx, c, one, apitypes.Asked{Kind: apitypes.KindSnapshot, Snapshot: name, Machines: names}, o)
 		}),
 	}
 	cmd.Flags().StringVar(&name, "name", "", "name of the snapshot (default: the cluster's ID, a random text and the time); of k3s and RKE2 the beginning of its name (default: on-demand)")
@@ -186,7 +185,7 @@ All servers stop, that machine begins the cluster anew, and the others join it o
 lost, register new hosts, copy the file to one of them, and restore it there.`,
 		Example: "  drover snapshots restore harbour on-demand-pier-1-1763850000 --yes --wait\n  drover snapshots restore harbour /root/snapshot --machine pier-4 --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			return a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
 				if !yes && !o.dryRun {
 					return usage("cluster %s would go back to snapshot %s, and what was written to it since would be gone; say --yes to do it, or --dry-run to see how", one.Name, args[1])
 				}
@@ -194,7 +193,7 @@ lost, register new hosts, copy the file to one of them, and restore it there.`,
 				if err != nil {
 					return err
 				}
-				return a.ask(ctx, c, one, views.Asked{Kind: operations.KindRestore, Snapshot: args[1], KeepState: keep, Machines: names, Mode: mode}, o)
+				return a.ask(ctx, c, one, apitypes.Asked{Kind: apitypes.KindRestore, Snapshot: args[1], KeepState: keep, Machines: names, Mode: mode}, o)
 			})(cmd, args)
 		},
 	}
@@ -211,11 +210,11 @@ lost, register new hosts, copy the file to one of them, and restore it there.`,
 func (a *app) clustersRotate() *cobra.Command {
 	cmd := &cobra.Command{Use: "rotate", Short: "Give a cluster new certificates or CAs, another key for its Secrets, or another server token"}
 	var o, k, s, h askOptions
-	var asked views.Asked
+	var asked apitypes.Asked
 	certificates := &cobra.Command{
 		Use: "certificates NAME", Short: "Issue certificates again and deploy them host by host, also when they have ended", Args: needs("NAME"),
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			asked.Kind = operations.KindRotateCertificates
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
+			asked.Kind = apitypes.KindRotateCertificates
 			return a.ask(ctx, c, one, asked, o)
 		}),
 	}
@@ -224,8 +223,8 @@ func (a *app) clustersRotate() *cobra.Command {
 	o.flags(certificates)
 	keys := &cobra.Command{
 		Use: "encryption-keys NAME", Short: "Encrypt every Secret with a new key; the old one goes when nothing is written with it any more", Args: needs("NAME"),
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			return a.ask(ctx, c, one, views.Asked{Kind: operations.KindRotateKeys}, k)
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
+			return a.ask(ctx, c, one, apitypes.Asked{Kind: apitypes.KindRotateKeys}, k)
 		}),
 	}
 	k.flags(keys)
@@ -234,8 +233,8 @@ func (a *app) clustersRotate() *cobra.Command {
 		Long: `Give a cluster of k3s or RKE2 another server token, and restart its servers one at a time. That is the token with which servers
 join, and by which what etcd and its snapshots hold of the cluster's certificates and keys is read. All servers have to work. Workers
 have another token, which stays. Snapshots of before are restored with the token of then, which the server keeps.`,
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			return a.ask(ctx, c, one, views.Asked{Kind: operations.KindRotateToken}, s)
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
+			return a.ask(ctx, c, one, apitypes.Asked{Kind: apitypes.KindRotateToken}, s)
 		}),
 	}
 	s.flags(token)
@@ -244,8 +243,8 @@ have another token, which stays. Snapshots of before are restored with the token
 		Long: `Give a cluster new CAs and certificates, host by host, so that at no time one does not trust another. Of k3s and RKE2 one server
 makes the new CAs, signed by those of now too, has etcd take them, and all servers and then the workers restart. All servers have to
 work. The old CAs count until the next rotation, so that kubeconfigs that were copied off the hosts have to be renewed before it.`,
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			return a.ask(ctx, c, one, views.Asked{Kind: operations.KindRotateCertificates, CA: true}, h)
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
+			return a.ask(ctx, c, one, apitypes.Asked{Kind: apitypes.KindRotateCertificates, CA: true}, h)
 		}),
 	}
 	ca.Flags().BoolVar(&h.noSnapshot, "no-snapshot", false, "begin without a snapshot of what the cluster is now, of k3s and RKE2")

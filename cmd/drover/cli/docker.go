@@ -17,10 +17,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/cmd/drover/misuse"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/output"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
 )
 
 // childLimit is how long docker may take to end after Ctrl-C.
@@ -42,12 +42,12 @@ The end of an input goes with it, as docker run -i needs it. Only where the host
 the original's protocol (Rancher's own agent) it does not: there a program that reads its input to
 the end waits on.`,
 		Example: "  drover machines docker n1 -- ps\n  drover machines docker n1 -- exec -it kubelet sh\n  drover machines docker n1 -- run -i --rm busybox wc -c < file",
-		Args:    misuse.Between(1, "NAME", "ARGUMENTS..."),
+		Args:    usageerr.Between(1, "NAME", "ARGUMENTS..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if rest := args[1:]; len(rest) > 0 && rest[0] == "--" {
 				args = slices.Delete(args, 1, 2)
 			}
-			return a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
+			return a.onMachine(func(ctx context.Context, c *client.Client, m apitypes.Machine) error {
 				return a.docker(ctx, c, m, args[1:])
 			})(cmd, args[:1])
 		},
@@ -56,7 +56,7 @@ the end waits on.`,
 	return cmd
 }
 
-func (a *app) docker(ctx context.Context, c *client.Client, m views.Machine, args []string) error {
+func (a *app) docker(ctx context.Context, c *client.Client, m apitypes.Machine, args []string) error {
 	program, err := exec.LookPath("docker")
 	if err != nil {
 		return errors.New("there is no docker client on this machine: install one (docker-cli, or docker-ce-cli of Docker's packages) and put it into PATH")

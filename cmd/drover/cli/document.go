@@ -34,7 +34,7 @@ func document(w io.Writer, cmd *cobra.Command) {
 		if sub.Hidden || sub.Name() == "help" {
 			continue
 		}
-		// One that holds others has flags only where it does something itself.
+		// A command that holds others has flags only where it does something itself.
 		if !sub.HasSubCommands() || sub.NonInheritedFlags().HasAvailableFlags() {
 			describeCommand(w, sub)
 		}

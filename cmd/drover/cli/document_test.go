@@ -12,11 +12,11 @@ import (
 
 var rewrite = flag.Bool("update", false, "write generated files anew")
 
-// TestDocument: docs/cli.md is current; `go generate ./cmd/drover/cli` renews it.
+// TestDocument: docs/reference/cli.md is current; `go generate ./cmd/drover/cli` renews it.
 func TestDocument(t *testing.T) {
 	var got strings.Builder
 	Document(&got)
-	path := filepath.Join("..", "..", "..", "docs", "cli.md")
+	path := filepath.Join("..", "..", "..", "docs", "reference", "cli.md")
 	if *rewrite {
 		if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
 			t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/follow"
-	"github.com/drover-project/drover/server/views"
 )
 
 const eventsPath = "/v1-drover/events"
@@ -48,18 +48,18 @@ server keeps 500 for each cluster or fleet, fewer where there are more than 20 o
 			} else {
 				since = -1
 			}
-			all := follow.List[views.Event]{
+			all := follow.List[apitypes.Event]{
 				Printer: a.printer(), Errs: a.Err, What: "follow events",
 				Heading: []string{"TIME", "CLUSTER", "OBJECT", "STATE", "CAUSE"},
-				Cells: func(e views.Event, _ time.Time) []string {
+				Cells: func(e apitypes.Event, _ time.Time) []string {
 					return []string{e.At.Local().Format(time.DateTime), orDash(e.Cluster), e.Kind + " " + e.Name, stateChange(e), orDash(causeOf(e))}
 				},
-				Key: func(e views.Event) string { return e.ID },
+				Key: func(e apitypes.Event) string { return e.ID },
 			}
 			if watch {
-				return all.Follow(cmd.Context(), eventStream(c, query, since))
+				return all.Follow(cmd.Context(), client.WatchStream[apitypes.Event](cmd.Context(), eventStream(c, query, since)))
 			}
-			list, err := collect[views.Event](cmd.Context(), c, eventsPath+"?"+query.Encode())
+			list, err := client.List[apitypes.Event](cmd.Context(), c, eventsPath+"?"+query.Encode())
 			if err != nil {
 				return fmt.Errorf("list events: %w", err)
 			}
@@ -75,7 +75,7 @@ server keeps 500 for each cluster or fleet, fewer where there are more than 20 o
 	return cmd
 }
 
-func stateChange(e views.Event) string {
+func stateChange(e apitypes.Event) string {
 	if e.From == "" {
 		return e.To
 	}
@@ -83,7 +83,7 @@ func stateChange(e views.Event) string {
 }
 
 // causeOf is the cause, behind its code where it has one.
-func causeOf(e views.Event) string {
+func causeOf(e apitypes.Event) string {
 	if e.Code != "" && e.Cause != "" {
 		return e.Code + ": " + e.Cause
 	}
@@ -92,11 +92,12 @@ func causeOf(e views.Event) string {
 
 // eventStream begins with events of so long ago, with all that there are for a negative time. What happened while there was
 // no connection is wanted, too.
-func eventStream(c *client.Client, query url.Values, back time.Duration) follow.Open {
+func eventStream(c *client.Client, query url.Values, back time.Duration) func(context.Context) (io.ReadCloser, error) {
 	query.Set("follow", "true")
-	return func(ctx context.Context, _ bool, gone time.Duration) (io.ReadCloser, error) {
+	started := time.Now()
+	return func(ctx context.Context) (io.ReadCloser, error) {
 		if back >= 0 {
-			query.Set("since", (back + gone).Truncate(time.Second).String())
+			query.Set("since", (back + time.Since(started)).Truncate(time.Second).String())
 		}
 		return c.Stream(ctx, eventsPath+"?"+query.Encode())
 	}

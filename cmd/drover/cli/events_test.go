@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/cmd/drover/output"
-	"github.com/drover-project/drover/server/views"
 )
 
 const (
@@ -70,7 +70,7 @@ AT harbour cluster harbour pending -
 		})
 	}
 	code, out, _ := a.run(t.Context(), "events", "-o", "json")
-	var list []views.Event
+	var list []apitypes.Event
 	if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || len(list) != 2 || list[0].Code != "PlanFailed" {
 		t.Errorf("%d %v %s", code, err, out)
 	}

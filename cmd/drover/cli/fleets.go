@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/follow"
-	"github.com/drover-project/drover/server/views"
 )
 
 // fleetsPath is where the server lists fleets, and below it where each of them is.
@@ -40,19 +40,19 @@ func (a *app) fleetsList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cells := func(f views.Fleet, _ time.Time) []string {
+			cells := func(f apitypes.Fleet, _ time.Time) []string {
 				return []string{f.Name, f.ID, fmt.Sprint(f.Machines), orDash(statesText(f)), orDash(underWay(f))}
 			}
-			fleets := follow.List[views.Fleet]{
+			fleets := follow.List[apitypes.Fleet]{
 				Printer: a.printer(), Errs: a.Err, What: "watch fleets", Heading: []string{"NAME", "ID", "MACHINES", "STATES", "OPERATION"}, Cells: cells,
-				Key:  func(f views.Fleet) string { return f.ID },
-				News: func(f views.Fleet) string { return strings.Join(cells(f, time.Time{}), "\n") },
-				Line: func(f views.Fleet) string { return at(time.Now(), f.Name, fleetText(f)) },
+				Key:  func(f apitypes.Fleet) string { return f.ID },
+				News: func(f apitypes.Fleet) string { return strings.Join(cells(f, time.Time{}), "\n") },
+				Line: func(f apitypes.Fleet) string { return at(time.Now(), f.Name, fleetText(f)) },
 			}
 			if watch {
-				return fleets.Follow(cmd.Context(), follow.Below(c, fleetsPath))
+				return fleets.Follow(cmd.Context(), client.Watch[apitypes.Fleet](cmd.Context(), c, fleetsPath))
 			}
-			list, err := collect[views.Fleet](cmd.Context(), c, fleetsPath)
+			list, err := client.List[apitypes.Fleet](cmd.Context(), c, fleetsPath)
 			if err != nil {
 				return fmt.Errorf("list fleets: %w", err)
 			}
@@ -65,7 +65,7 @@ func (a *app) fleetsList() *cobra.Command {
 }
 
 // fleetText is where a fleet stands, in a line.
-func fleetText(f views.Fleet) string {
+func fleetText(f apitypes.Fleet) string {
 	text := fmt.Sprintf("%d machines", f.Machines)
 	if states := statesText(f); states != "" {
 		text += ": " + states
@@ -77,7 +77,7 @@ func fleetText(f views.Fleet) string {
 }
 
 // statesText is how many machines of a fleet are in each state.
-func statesText(f views.Fleet) string {
+func statesText(f apitypes.Fleet) string {
 	var all []string
 	for _, state := range slices.Sorted(maps.Keys(f.States)) {
 		all = append(all, fmt.Sprintf("%d %s", f.States[state], state))
@@ -85,7 +85,7 @@ func statesText(f views.Fleet) string {
 	return strings.Join(all, ", ")
 }
 
-func underWay(f views.Fleet) string {
+func underWay(f apitypes.Fleet) string {
 	switch {
 	case !f.Deleting.IsZero():
 		return "it is being removed"
@@ -96,13 +96,13 @@ func underWay(f views.Fleet) string {
 }
 
 // onFleet is a command that does something with the fleet of its one argument.
-func (a *app) onFleet(do func(ctx context.Context, c *client.Client, f views.Fleet) error) func(*cobra.Command, []string) error {
+func (a *app) onFleet(do func(ctx context.Context, c *client.Client, f apitypes.Fleet) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
 		if err != nil {
 			return err
 		}
-		var f views.Fleet
+		var f apitypes.Fleet
 		if err := c.Get(cmd.Context(), fleetPath(args[0]), &f); err != nil {
 			return err // which names the fleet
 		}
@@ -113,8 +113,8 @@ func (a *app) onFleet(do func(ctx context.Context, c *client.Client, f views.Fle
 func (a *app) fleetsShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show one fleet with its machines, and what is under way on it", Args: needs("NAME"),
-		RunE: a.onFleet(func(ctx context.Context, c *client.Client, f views.Fleet) error {
-			list, err := collect[views.Machine](ctx, c, machinesPath+"?cluster="+url.QueryEscape(f.ID))
+		RunE: a.onFleet(func(ctx context.Context, c *client.Client, f apitypes.Fleet) error {
+			list, err := client.List[apitypes.Machine](ctx, c, machinesPath+"?cluster="+url.QueryEscape(f.ID))
 			if err != nil {
 				return fmt.Errorf("list the machines of fleet %s: %w", f.Name, err)
 			}
@@ -138,7 +138,7 @@ func (a *app) fleetsShow() *cobra.Command {
 }
 
 // labelsText are the labels that a host was registered with.
-func labelsText(m views.Machine) string {
+func labelsText(m apitypes.Machine) string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(m.NodeLabels)) {
 		if key != "cattle.io/os" {
@@ -165,7 +165,7 @@ a fleet; its labels are what plans are given by.`,
 			if err != nil {
 				return err
 			}
-			var join views.Join
+			var join apitypes.Join
 			path := fleetPath(args[0]) + "/join"
 			if o.rotate {
 				path += "?rotate=true"
@@ -196,7 +196,7 @@ func (a *app) fleetsRemove() *cobra.Command {
 	var yes, force bool
 	cmd := &cobra.Command{
 		Use: "rm NAME --yes", Short: "Remove a fleet; with --force also one that has machines, which are forgotten with it", Args: needs("NAME"),
-		RunE: a.onFleet(func(ctx context.Context, c *client.Client, f views.Fleet) error {
+		RunE: a.onFleet(func(ctx context.Context, c *client.Client, f apitypes.Fleet) error {
 			if !yes {
 				return usage("fleet %s (%s) has %d machines; its token and what is kept of its operations are deleted from the server; say --yes to do it", f.Name, f.ID, f.Machines)
 			}
@@ -220,7 +220,7 @@ func (a *app) fleetsRemove() *cobra.Command {
 }
 
 // removeFromFleet forgets a machine of a fleet.
-func (a *app) removeFromFleet(ctx context.Context, c *client.Client, m views.Machine, o leaveOptions, yes bool) error {
+func (a *app) removeFromFleet(ctx context.Context, c *client.Client, m apitypes.Machine, o leaveOptions, yes bool) error {
 	if !yes {
 		return usage("machine %s of fleet %s is %s; it is forgotten, and its host keeps what plans did there; say --yes to do it", m.Name, m.Cluster, m.State)
 	}
@@ -232,7 +232,7 @@ func (a *app) removeFromFleet(ctx context.Context, c *client.Client, m views.Mac
 }
 
 // joinedBy is the command that prints how a machine's host joins.
-func joinedBy(m views.Machine) string {
+func joinedBy(m apitypes.Machine) string {
 	if m.Fleet {
 		return "fleets join-command " + m.Cluster
 	}
@@ -262,8 +262,8 @@ func (a *app) findHome(ctx context.Context, c *client.Client, name string) (home
 	if _, none := errors.AsType[*absentError](err); !none {
 		return home{}, err
 	}
-	list, failed := collect[views.Fleet](ctx, c, fleetsPath)
-	if failed != nil && !client.NotFound(failed) { // as by a server that has no fleets
+	list, failed := client.List[apitypes.Fleet](ctx, c, fleetsPath)
+	if failed != nil && !errors.Is(failed, client.ErrNotFound) { // as by a server that has no fleets
 		return home{}, failed
 	}
 	for _, f := range list {

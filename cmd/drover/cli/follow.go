@@ -5,35 +5,37 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/cmd/drover/tree"
-	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/cmd/drover/clustertree"
 )
 
 // look is a cluster as it is now, with its machines and the operation under way.
-func look(ctx context.Context, c *client.Client, path string) (tree.Cluster, error) {
-	var t tree.Cluster
+func look(ctx context.Context, c *client.Client, path string) (clustertree.Cluster, error) {
+	var t clustertree.Cluster
 	if err := c.Get(ctx, path, &t.Cluster); err != nil {
 		return t, err
+	}
+	if t.Warning != nil {
+		t.Warning.NextStep = clustertree.Documented(c.Server(), t.Warning.NextStep)
 	}
 	err := c.Get(ctx, path+"/rehearsals", &t.Rehearsals)
 	if none, ok := errors.AsType[*client.Error](err); err != nil && (!ok || none.Status != http.StatusNotFound) { // a server of before has none
 		return t, err
 	}
-	if t.Of, err = collect[views.Machine](ctx, c, machinesOf(t.Cluster)); err != nil {
+	if t.Of, err = client.List[apitypes.Machine](ctx, c, machinesOf(t.Cluster)); err != nil {
 		return t, err
 	}
-	all, err := collect[views.OperationSummary](ctx, c, operationsOf(t.Cluster))
+	all, err := client.List[apitypes.OperationSummary](ctx, c, operationsOf(t.Cluster))
 	if err != nil {
 		return t, err
 	}
@@ -46,16 +48,16 @@ func look(ctx context.Context, c *client.Client, path string) (tree.Cluster, err
 }
 
 // earlier says that an operation is worked on before another: it has begun, or it is older.
-func earlier(o, than views.OperationSummary) bool {
-	if queued := o.State == operations.Queued; queued != (than.State == operations.Queued) {
+func earlier(o, than apitypes.OperationSummary) bool {
+	if queued := o.State == apitypes.OperationQueued; queued != (than.State == apitypes.OperationQueued) {
 		return !queued
 	}
 	return o.Created.Before(than.Created)
 }
 
-func machinesOf(c views.Cluster) string { return machinesPath + "?cluster=" + url.QueryEscape(c.ID) }
+func machinesOf(c apitypes.Cluster) string { return machinesPath + "?cluster=" + url.QueryEscape(c.ID) }
 
-func operationsOf(c views.Cluster) string {
+func operationsOf(c apitypes.Cluster) string {
 	return operationsPath + "?cluster=" + url.QueryEscape(c.Namespace+"/"+c.Name)
 }
 
@@ -71,9 +73,9 @@ type follower struct {
 
 // follow prints what happens on the cluster until it is as wanted, of which it asks after each change of it:
 // gone says that it does not exist, and waits is what it waits for. It fails with the error of ctx when that ends.
-func (f follower) follow(ctx context.Context, wanted func(c views.Cluster, gone bool) (done bool, waits string)) (waits string, err error) {
+func (f follower) follow(ctx context.Context, wanted func(c apitypes.Cluster, gone bool) (done bool, waits string)) (waits string, err error) {
 	first, err := look(ctx, f.client, f.path)
-	if err != nil && !client.NotFound(err) {
+	if err != nil && !errors.Is(err, client.ErrNotFound) {
 		return "", err
 	}
 	done, waits := wanted(first.Cluster, err != nil)
@@ -87,18 +89,21 @@ func (f follower) follow(ctx context.Context, wanted func(c views.Cluster, gone 
 	if err := f.table(func(t *table) { first.Rows(t.Row, func(at time.Time) string { return ago(now, at) }) }); err != nil {
 		return "", err
 	}
-	news := &tree.News{Out: f.out, Now: time.Now}
+	news := &clustertree.News{Out: f.out, Now: time.Now}
 	news.Know(first)
 
 	ctx, cancel := context.WithCancel(ctx)
 	var streams sync.WaitGroup
 	defer streams.Wait()
 	defer cancel()
-	clusters, machines, under := make(chan views.Cluster), make(chan views.Machine), make(chan views.OperationSummary)
+	patient := f.client.WithRetry(time.Minute) // the server was there a moment ago
+	clusters, machines, under := make(chan apitypes.Cluster), make(chan apitypes.Machine), make(chan apitypes.OperationSummary)
 	lost, ended := make(chan error), make(chan error, 3)
-	streams.Go(func() { ended <- stream(ctx, f.client, f.path+"?follow=true", clusters, lost) })
-	streams.Go(func() { ended <- stream(ctx, f.client, machinesOf(first.Cluster)+"&follow=true", machines, lost) })
-	streams.Go(func() { ended <- stream(ctx, f.client, operationsOf(first.Cluster)+"&follow=true", under, lost) })
+	streams.Go(func() { ended <- stream(ctx, client.Watch[apitypes.Cluster](ctx, patient, f.path), clusters, lost) })
+	streams.Go(func() { ended <- stream(ctx, patient.Machines().Watch(ctx, first.Cluster.ID), machines, lost) })
+	streams.Go(func() {
+		ended <- stream(ctx, client.Watch[apitypes.OperationSummary](ctx, patient, operationsOf(first.Cluster)), under, lost)
+	})
 	for {
 		select {
 		case c := <-clusters:
@@ -118,8 +123,8 @@ func (f follower) follow(ctx context.Context, wanted func(c views.Cluster, gone 
 		case err := <-lost:
 			fmt.Fprintf(f.errs, "the server's answer ended (%v); asked again\n", err)
 		case err := <-ended:
-			if gone := client.NotFound(err); gone {
-				done, last := wanted(views.Cluster{}, true)
+			if gone := errors.Is(err, client.ErrNotFound); gone {
+				done, last := wanted(apitypes.Cluster{}, true)
 				if done {
 					return last, nil
 				}
@@ -129,53 +134,30 @@ func (f follower) follow(ctx context.Context, wanted func(c views.Cluster, gone 
 	}
 }
 
-// stream sends on the things of an answer that goes on, each again as it changes, until ctx ends or the server
-// refuses. A connection that is lost is made again; lost gets the reason.
-func stream[T any](ctx context.Context, c *client.Client, path string, to chan<- T, lost chan<- error) error {
-	for {
-		body, err := c.Stream(ctx, path)
-		refused, ok := errors.AsType[*client.Error](err)
+// stream sends on the things of a watch until ctx ends or the server refuses; lost gets why a connection was lost.
+func stream[T any](ctx context.Context, changes iter.Seq2[client.Change[T], error], to chan<- T, lost chan<- error) error {
+	for change, err := range changes {
 		switch {
-		case err == nil:
-			err = each(ctx, body, to)
-		case ok && refused.Status < http.StatusInternalServerError:
+		case err != nil:
 			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		select {
-		case lost <- err:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return ctx.Err()
+		case change.Lost != nil:
+			select {
+			case lost <- change.Lost:
+			case <-ctx.Done():
+			}
+		case !change.Again && !change.Gone:
+			select {
+			case to <- change.Thing:
+			case <-ctx.Done():
+			}
 		}
 	}
-}
-
-// each sends on the things of one answer, and returns why it ended.
-func each[T any](ctx context.Context, body io.ReadCloser, to chan<- T) error {
-	defer body.Close()
-	for lines := json.NewDecoder(body); ; {
-		var one T
-		if err := lines.Decode(&one); err != nil {
-			return err
-		}
-		select {
-		case to <- one:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return ctx.Err()
 }
 
 // followUntil shows on standard error what happens on a cluster until it is as wanted; it fails when that takes longer
 // than timeout.
-func (a *app) followUntil(ctx context.Context, c *client.Client, path string, timeout time.Duration, wanted func(views.Cluster, bool) (bool, string)) error {
+func (a *app) followUntil(ctx context.Context, c *client.Client, path string, timeout time.Duration, wanted func(apitypes.Cluster, bool) (bool, string)) error {
 	limit, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	f := follower{client: c, path: path, out: a.Err, errs: a.Err, table: func(fill func(*table)) error {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 )
 
 // machinesForward makes a port of a host one of this machine.
@@ -25,7 +25,7 @@ ports of Kubernetes, on 127.0.0.1 or the host's own addresses. Others are refuse
 		Example: "  drover machines forward n1 127.0.0.1:10256 --listen 127.0.0.1:10256",
 		Args:    needs("NAME", "ADDRESS:PORT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
+			return a.onMachine(func(ctx context.Context, c *client.Client, m apitypes.Machine) error {
 				return a.forward(ctx, c, m, args[1], listen)
 			})(cmd, args[:1])
 		},
@@ -34,7 +34,7 @@ ports of Kubernetes, on 127.0.0.1 or the host's own addresses. Others are refuse
 	return cmd
 }
 
-func (a *app) forward(ctx context.Context, c *client.Client, m views.Machine, target, listen string) error {
+func (a *app) forward(ctx context.Context, c *client.Client, m apitypes.Machine, target, listen string) error {
 	if target == "docker" {
 		return fmt.Errorf("the Docker socket is not forwarded to a port, where everybody on this machine could use it: `drover machines docker %s -- …` is for that", m.Name)
 	}

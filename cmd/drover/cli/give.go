@@ -18,13 +18,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/cmd/drover/misuse"
-	"github.com/drover-project/drover/daemon/feed"
-	"github.com/drover-project/drover/plans/written"
-	"github.com/drover-project/drover/server/fleets"
-	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
+	"github.com/drover-project/drover/daemon/outputstream"
+	"github.com/drover-project/drover/plans/handwritten"
 )
 
 // giveOptions are how a plan is to be given.
@@ -39,7 +37,7 @@ func (a *app) machinesPlan() *cobra.Command {
 	o := giveOptions{timeout: 30 * time.Minute}
 	cmd := &cobra.Command{
 		Use:   "plan [NAME...] -f FILE",
-		Args:  misuse.Between(0, "NAME..."),
+		Args:  usageerr.Between(0, "NAME..."),
 		Short: "Give machines of a fleet a plan",
 		Long: `Give machines of a fleet a plan: those that are named and those that have all labels of -l, or, with --fleet
 alone, all of a fleet. The file is in YAML or JSON, in the form that hosts take from a directory. Machines that have
@@ -96,11 +94,11 @@ func (a *app) planText(name string) ([]byte, error) {
 		defer f.Close()
 		in, called = f, name
 	}
-	text, err := io.ReadAll(io.LimitReader(in, written.MaxSize+1))
+	text, err := io.ReadAll(io.LimitReader(in, handwritten.MaxSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the plan: %w", err)
 	}
-	if _, err := written.Parse(called, text); err != nil {
+	if _, err := handwritten.Parse(called, text); err != nil {
 		return nil, err
 	}
 	return text, nil
@@ -122,7 +120,7 @@ func (a *app) give(ctx context.Context, c *client.Client, names []string, o give
 			q.Set(name, "true")
 		}
 	}
-	var result fleets.Result
+	var result apitypes.PlanResult
 	if err := c.Do(ctx, http.MethodPost, fleetPath(o.fleet)+"/plan?"+q.Encode(), "application/yaml", text, &result); err != nil {
 		return fmt.Errorf("give a plan: %w", err)
 	}
@@ -132,12 +130,12 @@ func (a *app) give(ctx context.Context, c *client.Client, names []string, o give
 	return a.waitGiven(ctx, c, result, o.timeout)
 }
 
-func givenRows(t *table, r fleets.Result, dryRun bool) {
+func givenRows(t *table, r apitypes.PlanResult, dryRun bool) {
 	action := fmt.Sprintf("plan %s %s to %d machines of fleet %s", r.Plan, r.Action, len(r.Machines), r.Fleet)
 	switch {
-	case r.Action == fleets.Unchanged:
+	case r.Action == apitypes.PlanUnchanged:
 		action = fmt.Sprintf("unchanged: %d machines of fleet %s have plan %s already", r.Alone, r.Fleet, r.Plan)
-	case r.Action == fleets.Queued:
+	case r.Action == apitypes.PlanQueued:
 		action = fmt.Sprintf("plan %s queued for %d machines of fleet %s", r.Plan, len(r.Machines), r.Fleet)
 	}
 	if dryRun {
@@ -147,7 +145,7 @@ func givenRows(t *table, r fleets.Result, dryRun bool) {
 		action += " by operation " + r.Operation
 	}
 	t.Row(action)
-	if r.Preview != nil && r.Action != fleets.Unchanged {
+	if r.Preview != nil && r.Action != apitypes.PlanUnchanged {
 		preview(t, *r.Preview)
 	}
 }
@@ -161,7 +159,7 @@ func (a *app) fleetOf(ctx context.Context, c *client.Client, names, labels []str
 		}
 		return m.Cluster, err
 	}
-	list, err := collect[views.Machine](ctx, c, machinesPath)
+	list, err := client.List[apitypes.Machine](ctx, c, machinesPath)
 	if err != nil {
 		return "", fmt.Errorf("find machines: %w", err)
 	}
@@ -194,24 +192,24 @@ const (
 )
 
 // waitGiven follows an operation that gives a plan, with what it prints on the hosts, to its end.
-func (a *app) waitGiven(ctx context.Context, c *client.Client, r fleets.Result, timeout time.Duration) error {
+func (a *app) waitGiven(ctx context.Context, c *client.Client, r apitypes.PlanResult, timeout time.Duration) error {
 	one := *a
 	one.Out = &shared{to: a.Out}
 	hear := &hearing{client: c, plan: r.Plan, out: one.Out, end: map[string]context.CancelFunc{}}
 	follow := hear.look
 	if !a.tabular() {
-		follow = func(context.Context, views.Operation) {} // the result is out, and what comes is the operation
+		follow = func(context.Context, apitypes.Operation) {} // the result is out, and what comes is the operation
 	}
 	listening, stop := context.WithCancel(ctx)
-	last, err := one.awaitOperation(ctx, c, r.Operation, timeout, func(o views.Operation) { follow(listening, o) })
+	last, err := one.awaitOperation(ctx, c, r.Operation, timeout, func(o apitypes.Operation) { follow(listening, o) })
 	if err == nil || last.State.Ended() {
 		hear.rest()
 	}
 	stop()
 	hear.all.Wait()
 	for _, t := range last.Tasks {
-		var m views.Machine
-		if t.State != operations.TaskFailed || !a.tabular() || c.Get(ctx, machinesPath+"/"+strings.Split(last.Cluster, "/")[0]+"/"+t.ID, &m) != nil || m.LastFailure == nil {
+		var m apitypes.Machine
+		if t.State != apitypes.TaskFailed || !a.tabular() || c.Get(ctx, machinesPath+"/"+strings.Split(last.Cluster, "/")[0]+"/"+t.ID, &m) != nil || m.LastFailure == nil {
 			continue
 		}
 		_ = a.show(m, func(rows *table) { // the error is that of the operation
@@ -232,15 +230,15 @@ type hearing struct {
 }
 
 // look begins to listen to machines that are on their way, and ends that for those that are through.
-func (h *hearing) look(ctx context.Context, o views.Operation) {
+func (h *hearing) look(ctx context.Context, o apitypes.Operation) {
 	namespace, _, _ := strings.Cut(o.Cluster, "/")
 	for _, t := range o.Tasks {
 		end, listening := h.end[t.ID]
 		switch {
-		case t.State == operations.TaskRunning && !listening && len(h.end) < followedHosts:
+		case t.State == apitypes.TaskRunning && !listening && len(h.end) < followedHosts:
 			one, cancel := context.WithCancel(ctx)
 			h.end[t.ID] = cancel
-			h.all.Go(func() { h.listen(one, views.Machine{ID: namespace + "/" + t.ID, Name: cmp.Or(t.Host, t.ID)}) })
+			h.all.Go(func() { h.listen(one, apitypes.Machine{ID: namespace + "/" + t.ID, Name: cmp.Or(t.Host, t.ID)}) })
 		case t.State.Ended() && listening:
 			delete(h.end, t.ID)
 			h.all.Go(func() { wait(ctx, lastWords); end() })
@@ -267,14 +265,14 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 // listen prints what instructions of the plan print on a host. A host that has no tunnel is heard by its outcome alone.
-func (h *hearing) listen(ctx context.Context, m views.Machine) {
+func (h *hearing) listen(ctx context.Context, m apitypes.Machine) {
 	open := func(ctx context.Context, q url.Values) (io.ReadCloser, error) {
 		return h.client.Stream(ctx, machinePath(m)+"/output?"+q.Encode())
 	}
-	printer := feed.NewPrinter(&hostLines{to: h.out, name: m.Name})
+	printer := outputstream.NewPrinter(&hostLines{to: h.out, name: m.Name})
 	ours := false // only where a try begins its plan is named
-	_ = feed.Follow(ctx, feed.Place{Attempt: -1, Follow: true}, open, func(r feed.Record) {
-		if r.Kind == feed.Began {
+	_ = outputstream.Follow(ctx, outputstream.Place{Attempt: -1, Follow: true}, open, func(r outputstream.Record) {
+		if r.Kind == outputstream.Began {
 			ours = strings.HasPrefix(r.Plan, h.plan)
 		}
 		if ours {

@@ -18,21 +18,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/rke"
 	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/rke1/export"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/state"
-	"github.com/drover-project/drover/server/views"
 )
 
 // maxFile bounds the files that an import reads, in bytes: what the server takes.
 const maxFile = 8 << 20
 
 func (a *app) clustersExport() *cobra.Command {
-	var r views.ExportRequest
+	var r apitypes.ExportRequest
 	var dir, bastion string
 	var dryRun bool
 	cmd := &cobra.Command{
@@ -44,7 +44,7 @@ stored, so that no host has to answer. Every private key of the cluster is in th
 From then on the server does not touch the cluster, until ` + "`drover clusters resume NAME`" + `. With --keep it goes on as before.
 A trial run with the files may change nothing but the administrator's certificate, or nothing is written; what it finds is printed.`,
 		Example: "  drover clusters export quarry --dir out --ssh-user ops --ssh-key-path ~/.ssh/ops\n  drover clusters export quarry --dir out --encrypt-to age1… --keep",
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
 			if dir == "" && !dryRun {
 				return usage("where to? --dir names a directory that is new or empty")
 			}
@@ -53,7 +53,7 @@ A trial run with the files may change nothing but the administrator's certificat
 				if err != nil {
 					return err
 				}
-				r.Bastion = &views.Bastion{Address: b.Address, Port: b.Port, User: b.User}
+				r.Bastion = &apitypes.Bastion{Address: b.Address, Port: b.Port, User: b.User}
 			}
 			if !dryRun {
 				if err := export.Free(dir); err != nil { // before the cluster is given away
@@ -78,7 +78,7 @@ A trial run with the files may change nothing but the administrator's certificat
 }
 
 // export asks for an export and writes it.
-func (a *app) export(ctx context.Context, c *client.Client, one views.Cluster, r views.ExportRequest, dir string, dryRun bool) error {
+func (a *app) export(ctx context.Context, c *client.Client, one apitypes.Cluster, r apitypes.ExportRequest, dir string, dryRun bool) error {
 	archive, header, err := c.Fetch(ctx, http.MethodPost, clusterPath(one)+"/export", r)
 	if err != nil {
 		return err
@@ -130,9 +130,9 @@ func (a *app) clustersResume() *cobra.Command {
 		Long: `End a pause of a cluster, or take up one that was exported or imported.
 
 Of a cluster that was in other hands the server first compares the state that the cluster itself keeps with its own, and
-refuses when somebody else's run has changed it. Then it asks every host what would change, and prints that. "0 changes" is
+refuses when another run has changed it. Then it asks every host what would change, and prints that. "0 changes" is
 taken up; anything else needs --yes.`,
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
 			return a.resume(ctx, c, one, dryRun, yes, force)
 		}),
 	}
@@ -143,8 +143,8 @@ taken up; anything else needs --yes.`,
 	return cmd
 }
 
-func (a *app) resume(ctx context.Context, c *client.Client, one views.Cluster, dryRun, yes, force bool) error {
-	ask := func(look bool) (answer views.Resumed, err error) {
+func (a *app) resume(ctx context.Context, c *client.Client, one apitypes.Cluster, dryRun, yes, force bool) error {
+	ask := func(look bool) (answer apitypes.Resumed, err error) {
 		q := url.Values{"dryRun": {strconv.FormatBool(look)}, "accept": {strconv.FormatBool(yes)}, "force": {strconv.FormatBool(force)}}
 		err = c.Send(ctx, http.MethodPost, clusterPath(one)+"/resume?"+q.Encode(), nil, &answer)
 		return answer, err
@@ -229,7 +229,7 @@ Nothing is changed on its hosts: when the agents have joined, ` + "`drover clust
 }
 
 // importRequest reads what an import is made of.
-func (a *app) importRequest(ctx context.Context, o importOptions) (r views.ImportRequest, err error) {
+func (a *app) importRequest(ctx context.Context, o importOptions) (r apitypes.ImportRequest, err error) {
 	r.Force = o.force
 	if r.FromHosts = o.hosts && o.config == ""; r.FromHosts {
 		return r, nil
@@ -315,20 +315,20 @@ func stateOfSnapshot(path string) ([]byte, error) {
 }
 
 // importRKE takes a cluster in and says how its hosts join.
-func (a *app) importRKE(ctx context.Context, c *client.Client, name string, r views.ImportRequest, dryRun bool) error {
+func (a *app) importRKE(ctx context.Context, c *client.Client, name string, r apitypes.ImportRequest, dryRun bool) error {
 	namespace, short, found := strings.Cut(name, "/")
 	if !found {
 		namespace, short = "fleet-default", name
 	}
 	path := clustersPath + "/" + url.PathEscape(namespace) + "/" + url.PathEscape(short)
-	var answer views.Imported
+	var answer apitypes.Imported
 	if err := c.Send(ctx, http.MethodPost, path+"/import-rke?dryRun="+strconv.FormatBool(dryRun), r, &answer); err != nil {
 		return err
 	}
 	for _, note := range answer.Notes {
 		fmt.Fprintln(a.Err, "warning: "+note)
 	}
-	var join views.Join
+	var join apitypes.Join
 	if !dryRun {
 		if err := c.Get(ctx, path+"/join", &join); err != nil {
 			return fmt.Errorf("get the join command of cluster %s: %w", short, err)
@@ -352,7 +352,7 @@ func (a *app) importRKE(ctx context.Context, c *client.Client, name string, r vi
 }
 
 // joinLines are the commands by which hosts join that have not.
-func joinLines(hosts []views.ImportedHost, join views.Join) ([]string, error) {
+func joinLines(hosts []apitypes.ImportedHost, join apitypes.Join) ([]string, error) {
 	var lines []string
 	for _, h := range hosts {
 		if h.Joined {

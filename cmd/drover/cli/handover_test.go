@@ -9,19 +9,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
 )
 
 func TestJoinLines(t *testing.T) {
-	hosts := []views.ImportedHost{
-		{Address: "10.0.0.1", NodeName: "n1", Roles: records.Roles{Etcd: true, ControlPlane: true}, Joined: true},
+	hosts := []apitypes.ImportedHost{
+		{Address: "10.0.0.1", NodeName: "n1", Roles: apitypes.Roles{Etcd: true, ControlPlane: true}, Joined: true},
 		{
-			Address: "10.0.0.2", InternalAddress: "192.0.2.2", NodeName: "n2", Roles: records.Roles{Worker: true},
-			Labels: map[string]string{"b": "2", "a": ""}, Taints: []records.Taint{{Key: "k", Effect: "NoSchedule"}},
+			Address: "10.0.0.2", InternalAddress: "192.0.2.2", NodeName: "n2", Roles: apitypes.Roles{Worker: true},
+			Labels: map[string]string{"b": "2", "a": ""}, Taints: []apitypes.Taint{{Key: "k", Effect: "NoSchedule"}},
 		},
 	}
-	got, err := joinLines(hosts, views.Join{Command: "docker run agent"})
+	got, err := joinLines(hosts, apitypes.Join{Command: "docker run agent"})
 	if err != nil {
 		t.Fatal(err)
 	}

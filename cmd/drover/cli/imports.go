@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 )
 
 // importedCleanup is what removes from a cluster what the server had put there, where its agent cannot.
@@ -42,7 +42,7 @@ A manifest is for one Kubernetes. Applied again, it changes nothing; an agent of
 			if err != nil {
 				return err
 			}
-			var join views.Join
+			var join apitypes.Join
 			if replace {
 				err = c.Send(cmd.Context(), http.MethodPost, clusterPath(one)+"/agent/forget", nil, &join)
 			} else {
@@ -69,9 +69,9 @@ A manifest is for one Kubernetes. Applied again, it changes nothing; an agent of
 			}, func(t *table) { t.Row(line) })
 		},
 	}
-	cmd.Flags().BoolVar(&replace, "replace", false, "believe the next agent whatever Kubernetes it is of: the cluster was made anew, or has another authority")
+	cmd.Flags().BoolVar(&replace, "replace", false, "believe the next agent, from any Kubernetes: the cluster was made anew, or has another authority")
 	cmd.Flags().BoolVar(&plain, "plain", false, "kubectl fetches the manifest itself, which has to trust the server's certificate")
-	cmd.Flags().BoolVar(&insecure, "insecure", false, "the manifest is fetched from whoever answers")
+	cmd.Flags().BoolVar(&insecure, "insecure", false, "the manifest is fetched from any server that answers, unverified")
 	cmd.MarkFlagsMutuallyExclusive("plain", "insecure")
 	return cmd
 }
@@ -85,24 +85,24 @@ func spentAt(at time.Time) string {
 }
 
 // bringing is the cluster of a name, made if there is none.
-func (a *app) bringing(ctx context.Context, c *client.Client, name string) (views.Cluster, error) {
-	find := func() (views.Cluster, bool, error) {
-		list, err := collect[views.Cluster](ctx, c, clustersPath)
+func (a *app) bringing(ctx context.Context, c *client.Client, name string) (apitypes.Cluster, error) {
+	find := func() (apitypes.Cluster, bool, error) {
+		list, err := client.List[apitypes.Cluster](ctx, c, clustersPath)
 		if err != nil {
-			return views.Cluster{}, false, fmt.Errorf("find cluster %s: %w", name, err)
+			return apitypes.Cluster{}, false, fmt.Errorf("find cluster %s: %w", name, err)
 		}
 		for _, one := range list {
 			if one.Name == name || one.ID == name || one.Namespace+"/"+one.Name == name {
 				return one, true, nil
 			}
 		}
-		return views.Cluster{}, false, nil
+		return apitypes.Cluster{}, false, nil
 	}
 	one, ok, err := find()
 	switch {
 	case err != nil:
 		return one, err
-	case ok && one.Distribution != views.ImportedCluster:
+	case ok && one.Distribution != apitypes.ImportedCluster:
 		return one, fmt.Errorf("cluster %s is provisioned by the server, so that there is nothing to import; `drover clusters join-command %s` is for its hosts", one.Name, one.Name)
 	case ok && !one.Deleting.IsZero():
 		return one, fmt.Errorf("cluster %s is being removed; wait until it is gone", one.Name)
@@ -119,9 +119,9 @@ func (a *app) bringing(ctx context.Context, c *client.Client, name string) (view
 }
 
 // left says what becomes of what the server had put into an imported cluster.
-func left(one views.Cluster, force bool) string {
+func left(one apitypes.Cluster, force bool) string {
 	if one.Connected && !force {
 		return fmt.Sprintf("cluster %s is being removed, and its agent takes out what the server had put there: the namespaces cattle-system and cattle-impersonation-system, and the rights of people", one.Name)
 	}
-	return fmt.Sprintf("cluster %s is removed from the server; what the server had put there, if anything, stays until somebody runs in the cluster:\n%s", one.Name, importedCleanup)
+	return fmt.Sprintf("cluster %s is removed from the server; what the server had put there, if anything, stays until you run in the cluster:\n%s", one.Name, importedCleanup)
 }

@@ -9,16 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/daemon/feed"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/daemon/outputstream"
 	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/plans"
-	"github.com/drover-project/drover/server/views"
 )
 
 // machinesOutput shows what instructions print while they run, from the host itself.
 func (a *app) machinesOutput() *cobra.Command {
-	place := feed.Place{Attempt: -1, Periodic: true}
+	place := outputstream.Place{Attempt: -1, Periodic: true}
 	cmd := &cobra.Command{
 		Use:   "output NAME",
 		Short: "Show what the instructions of a machine's plan print, as it comes with -f",
@@ -27,7 +27,7 @@ agent on the host, which keeps the newest part of it; with -f it is followed, ov
 connections and restarts of the agent too, until Ctrl-C or the end of --instruction. When no
 instruction runs, standard error has why, and what was applied last.`,
 		Args: needs("NAME"),
-		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
+		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m apitypes.Machine) error {
 			place.Only = place.Instruction != ""
 			a.explainIdle(ctx, c, m, place)
 			return a.output(ctx, c, m, place)
@@ -38,23 +38,23 @@ instruction runs, standard error has why, and what was applied last.`,
 	return cmd
 }
 
-func (a *app) output(ctx context.Context, c *client.Client, m views.Machine, place feed.Place) error {
+func (a *app) output(ctx context.Context, c *client.Client, m apitypes.Machine, place outputstream.Place) error {
 	open := func(ctx context.Context, q url.Values) (io.ReadCloser, error) {
 		return c.Stream(ctx, machinePath(m)+"/output?"+q.Encode())
 	}
-	printer := feed.NewPrinter(a.Out)
+	printer := outputstream.NewPrinter(a.Out)
 	show := printer.Print
 	if a.printer().Format.JSON() {
 		lines := json.NewEncoder(a.Out)
-		show = func(r feed.Record) { _ = lines.Encode(r) } // nobody may listen any more, which a signal reports
+		show = func(r outputstream.Record) { _ = lines.Encode(r) } // the reader may have gone, which a signal reports
 	}
 	some := false
-	each := func(r feed.Record) {
+	each := func(r outputstream.Record) {
 		some = true
 		show(r)
 	}
 	lost := func(err error) { fmt.Fprintf(a.Err, "%s: %v; asked again\n", m.Name, err) }
-	err := feed.Follow(ctx, place, open, each, lost)
+	err := outputstream.Follow(ctx, place, open, each, lost)
 	printer.Flush()
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("output of machine %s: %w", m.Name, err)
@@ -67,7 +67,7 @@ func (a *app) output(ctx context.Context, c *client.Client, m views.Machine, pla
 
 // explainIdle says why there may be nothing to see and, with -f, what is waited for. An agent
 // that cannot be asked, or is too old for this, is not an error here: the output itself says why.
-func (a *app) explainIdle(ctx context.Context, c *client.Client, m views.Machine, place feed.Place) {
+func (a *app) explainIdle(ctx context.Context, c *client.Client, m apitypes.Machine, place outputstream.Place) {
 	var s status.Status
 	if err := c.Get(ctx, machinePath(m)+"/status", &s); err != nil || s.Version == "" {
 		return
@@ -85,7 +85,7 @@ func (a *app) explainIdle(ctx context.Context, c *client.Client, m views.Machine
 }
 
 // wanted is whose output was asked for.
-func wanted(place feed.Place) string {
+func wanted(place outputstream.Place) string {
 	if place.Instruction != "" {
 		return "instruction " + place.Instruction
 	}

@@ -13,9 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/cmd/drover/near"
+	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/cmd/drover/contexts"
 	"github.com/drover-project/drover/cmd/drover/signin"
+	"github.com/drover-project/drover/cmd/drover/suggest"
 )
 
 func (a *app) loginCommand() *cobra.Command {
@@ -30,14 +31,14 @@ The token is taken from --token, DROVER_TOKEN or standard input. With --username
 the password is read from standard input and a token is made of it. A terminal is
 asked for either, and shows nothing of what is typed. --provider names the outside
 directory that knows the name and the password; without it a terminal is asked where
-there are several ways. --browser prints a URL and waits until somebody has logged in
+there are several ways. --browser prints a URL and waits until you have logged in
 there, at a directory that works through a browser; --paste is for a browser on another
 machine. The server's
 authority is given by --ca-file, or fetched and checked against --ca-checksum (as the
 join command shows it); without either the system's authorities decide.`,
 		Args: needs("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c := client.Context{Server: strings.TrimRight(args[0], "/"), Token: firstOf(a.given.Token, a.environ("DROVER_TOKEN"))}
+			c := contexts.Context{Server: strings.TrimRight(args[0], "/"), Token: firstOf(a.given.Token, a.environ("DROVER_TOKEN"))}
 			if err := a.trust(cmd, &c, checksum); err != nil {
 				return err
 			}
@@ -56,7 +57,7 @@ join command shows it); without either the system's authorities decide.`,
 	return cmd
 }
 
-func (a *app) trust(cmd *cobra.Command, c *client.Context, checksum string) error {
+func (a *app) trust(cmd *cobra.Command, c *contexts.Context, checksum string) error {
 	file := firstOf(a.given.CAFile, a.environ("DROVER_CA_FILE"))
 	if file != "" {
 		pem, err := os.ReadFile(file)
@@ -75,7 +76,7 @@ func (a *app) trust(cmd *cobra.Command, c *client.Context, checksum string) erro
 }
 
 // credential makes sure of a token, by standard input, by a password or through a browser.
-func (a *app) credential(cmd *cobra.Command, c *client.Context, how signin.How) error {
+func (a *app) credential(cmd *cobra.Command, c *contexts.Context, how signin.How) error {
 	if !how.Given() {
 		if c.Token == "" {
 			line, err := a.secret("token: ")
@@ -88,7 +89,7 @@ func (a *app) credential(cmd *cobra.Command, c *client.Context, how signin.How) 
 	if err := how.Check(); err != nil {
 		return usage("%v", err)
 	}
-	guest, err := client.New(client.Context{Server: c.Server, CA: c.CA})
+	guest, err := client.New(client.Config{Server: c.Server, CA: c.CA})
 	if err != nil {
 		return err
 	}
@@ -130,19 +131,19 @@ func (a *app) secret(prompt string) (string, error) {
 	return string(line), err
 }
 
-func (a *app) remember(cmd *cobra.Command, c client.Context, name string) error {
-	asked, err := client.New(c)
+func (a *app) remember(cmd *cobra.Command, c contexts.Context, name string) error {
+	asked, err := client.New(c.Config())
 	if err != nil {
 		return err
 	}
 	if err := asked.Get(cmd.Context(), "/v3", nil); err != nil {
 		return fmt.Errorf("log in to %s: %w", c.Server, err)
 	}
-	path, err := client.FilePath(a.environ)
+	path, err := contexts.FilePath(a.environ)
 	if err != nil {
 		return err
 	}
-	f, err := client.ReadFile(path)
+	f, err := contexts.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -154,7 +155,7 @@ func (a *app) remember(cmd *cobra.Command, c client.Context, name string) error 
 		name = u.Hostname()
 	}
 	f.Contexts[name], f.Current = c, name
-	if err := client.WriteFile(path, f); err != nil {
+	if err := contexts.WriteFile(path, f); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.Out, "logged in to %s; context %s is current (%s)\n", c.Server, name, path)
@@ -201,10 +202,10 @@ func (a *app) contextCommand() *cobra.Command {
 				return err
 			}
 			if _, ok := f.Contexts[args[0]]; !ok {
-				return absent("there is no context %q; %s", args[0], near.Hint(args[0], slices.Sorted(maps.Keys(f.Contexts)), "drover context ls"))
+				return absent("there is no context %q; %s", args[0], suggest.Hint(args[0], slices.Sorted(maps.Keys(f.Contexts)), "drover context ls"))
 			}
 			f.Current = args[0]
-			return client.WriteFile(path, f)
+			return contexts.WriteFile(path, f)
 		},
 	}
 	cmd.AddCommand(list, use)
@@ -219,12 +220,12 @@ func (a *app) contextNames() []string {
 	return slices.Sorted(maps.Keys(f.Contexts))
 }
 
-func (a *app) contexts() (client.File, string, error) {
-	path, err := client.FilePath(a.environ)
+func (a *app) contexts() (contexts.File, string, error) {
+	path, err := contexts.FilePath(a.environ)
 	if err != nil {
-		return client.File{}, "", err
+		return contexts.File{}, "", err
 	}
-	f, err := client.ReadFile(path)
+	f, err := contexts.ReadFile(path)
 	return f, path, err
 }
 

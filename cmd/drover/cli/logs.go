@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 )
 
 // machinesLogs shows the log of a unit, a container or a static pod of a host.
@@ -24,7 +24,7 @@ func (a *app) machinesLogs() *cobra.Command {
 		Short:   "Show the log of a systemd unit, of a container or of a static pod on a host, as it comes with -f",
 		Example: "  drover machines logs n1 --container kubelet -f\n  drover machines logs n1 --pod kube-apiserver --tail 1000",
 		Args:    needs("NAME"),
-		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
+		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m apitypes.Machine) error {
 			if named := len(firstOf(unit, container, pod)); named == 0 || named != len(unit+container+pod) {
 				return usage("whose log? --unit, --container or --pod, and only one of them")
 			}

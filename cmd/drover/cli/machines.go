@@ -12,18 +12,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/cmd/drover/clustertree"
 	"github.com/drover-project/drover/cmd/drover/follow"
-	"github.com/drover-project/drover/cmd/drover/misuse"
-	"github.com/drover-project/drover/cmd/drover/near"
+	"github.com/drover-project/drover/cmd/drover/suggest"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
 	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/plans"
-	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/views"
 )
 
 // node is the name of the Kubernetes node, or of a host on which none is provisioned.
-func node(m views.Machine) string {
+func node(m apitypes.Machine) string {
 	switch {
 	case m.Node != nil:
 		return m.Node.Name
@@ -34,7 +34,7 @@ func node(m views.Machine) string {
 }
 
 // address is the one to show where there is room for one.
-func address(m views.Machine) string {
+func address(m apitypes.Machine) string {
 	for _, list := range [][]string{m.InternalAddress, m.Address} {
 		if len(list) > 0 {
 			return list[0]
@@ -46,7 +46,7 @@ func address(m views.Machine) string {
 	return ""
 }
 
-func roles(r records.Roles) string {
+func roles(r apitypes.Roles) string {
 	var names []string
 	for _, role := range []struct {
 		has  bool
@@ -62,7 +62,7 @@ func roles(r records.Roles) string {
 	return orDash(strings.Join(names, ","))
 }
 
-func stateText(m views.Machine) string {
+func stateText(m apitypes.Machine) string {
 	if m.Cause == "" {
 		return string(m.State)
 	}
@@ -94,21 +94,21 @@ func (a *app) machinesList() *cobra.Command {
 				}
 				path += "?cluster=" + url.QueryEscape(one.id)
 			}
-			machines := follow.List[views.Machine]{
+			machines := follow.List[apitypes.Machine]{
 				Printer: a.printer(), Errs: a.Err, What: "watch machines", Narrow: 8,
 				Heading: []string{"NAME", "NODE", "ADDRESS", "CLUSTER", "ROLES", "STATE", "SINCE", "WAITING FOR", "CAUSE", "OS", "AGE"},
-				Cells: func(m views.Machine, now time.Time) []string {
+				Cells: func(m apitypes.Machine, now time.Time) []string {
 					return []string{m.Name, orDash(node(m)), orDash(address(m)), m.Cluster, roles(m.Roles), string(m.State), ago(now, m.Since), orDash(m.WaitingFor),
 						orDash(m.Cause), orDash(m.OS), ago(now, m.Created)}
 				},
-				Key:  func(m views.Machine) string { return m.ID },
+				Key:  func(m apitypes.Machine) string { return m.ID },
 				News: stateText,
-				Line: func(m views.Machine) string { return at(time.Now(), m.Name, stateText(m)) },
+				Line: func(m apitypes.Machine) string { return at(time.Now(), m.Name, stateText(m)) },
 			}
 			if watch {
-				return machines.Follow(cmd.Context(), follow.Below(c, path))
+				return machines.Follow(cmd.Context(), client.Watch[apitypes.Machine](cmd.Context(), c, path))
 			}
-			list, err := collect[views.Machine](cmd.Context(), c, path)
+			list, err := client.List[apitypes.Machine](cmd.Context(), c, path)
 			if err != nil {
 				return fmt.Errorf("list machines: %w", err)
 			}
@@ -124,13 +124,13 @@ func (a *app) machinesList() *cobra.Command {
 // machinesPath is where the server lists machines, and below it where each of them is.
 const machinesPath = "/v1-drover/machines"
 
-func machinePath(m views.Machine) string { return machinesPath + "/" + m.ID }
+func machinePath(m apitypes.Machine) string { return machinesPath + "/" + m.ID }
 
 // findMachine looks a machine up by its name, the host's name, that of its node, or an id.
-func (a *app) findMachine(ctx context.Context, c *client.Client, name string) (views.Machine, error) {
-	list, err := collect[views.Machine](ctx, c, machinesPath)
+func (a *app) findMachine(ctx context.Context, c *client.Client, name string) (apitypes.Machine, error) {
+	list, err := client.List[apitypes.Machine](ctx, c, machinesPath)
 	if err != nil {
-		return views.Machine{}, fmt.Errorf("find machine %s: %w", name, err)
+		return apitypes.Machine{}, fmt.Errorf("find machine %s: %w", name, err)
 	}
 	var known []string
 	for _, m := range list {
@@ -139,14 +139,14 @@ func (a *app) findMachine(ctx context.Context, c *client.Client, name string) (v
 		}
 		known = append(known, firstOf(m.NodeName, m.Name))
 	}
-	if like := near.Names(name, known); len(like) > 0 {
-		return views.Machine{}, absent("there is no machine %q; did you mean %s?", name, strings.Join(like, " or "))
+	if like := suggest.Names(name, known); len(like) > 0 {
+		return apitypes.Machine{}, absent("there is no machine %q; did you mean %s?", name, strings.Join(like, " or "))
 	}
-	return views.Machine{}, absent("there is no machine %q; `drover machines ls` shows those there are", name)
+	return apitypes.Machine{}, absent("there is no machine %q; `drover machines ls` shows those there are", name)
 }
 
 // onMachine is a command that does something with the machine of its one argument.
-func (a *app) onMachine(do func(ctx context.Context, c *client.Client, m views.Machine) error) func(*cobra.Command, []string) error {
+func (a *app) onMachine(do func(ctx context.Context, c *client.Client, m apitypes.Machine) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
 		if err != nil {
@@ -163,12 +163,15 @@ func (a *app) onMachine(do func(ctx context.Context, c *client.Client, m views.M
 func (a *app) machinesShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show one machine: its state, the cause, since when, and the last output of what failed", Args: needs("NAME"),
-		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
+		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m apitypes.Machine) error {
 			var onHost []string
-			if m.State == records.ApplyingPlan {
+			if m.State == apitypes.MachineApplyingPlan {
 				onHost = hostWaits(ctx, c, m)
 			}
-			return a.show(m, func(t *table) { describe(t, m, onHost, time.Now()) })
+			return a.show(m, func(t *table) {
+				m.NextStep = clustertree.Documented(c.Server(), m.NextStep)
+				describe(t, m, onHost, time.Now())
+			})
 		}),
 	}
 }
@@ -179,7 +182,7 @@ const askLimit = 10 * time.Second
 // hostWaits is what the agent says that its plan waits for, which the plan's Secret has no
 // place for: a full disk ends no plan. Of an agent that cannot be asked there is nothing to
 // say here; that it is not connected is part of the machine's state.
-func hostWaits(ctx context.Context, c *client.Client, m views.Machine) []string {
+func hostWaits(ctx context.Context, c *client.Client, m apitypes.Machine) []string {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	var s status.Status
@@ -190,7 +193,7 @@ func hostWaits(ctx context.Context, c *client.Client, m views.Machine) []string 
 }
 
 // describe shows a machine; onHost is what its agent says that it waits for.
-func describe(t *table, m views.Machine, onHost []string, now time.Time) {
+func describe(t *table, m apitypes.Machine, onHost []string, now time.Time) {
 	t.Row("name", m.Name)
 	t.Row("node", orDash(node(m)))
 	if m.Fleet {
@@ -231,7 +234,7 @@ func describe(t *table, m views.Machine, onHost []string, now time.Time) {
 	}
 }
 
-func describeFailure(t *table, m views.Machine) {
+func describeFailure(t *table, m apitypes.Machine) {
 	f := m.LastFailure
 	what := "plan " + f.Checksum[:min(8, len(f.Checksum))]
 	if f.Instruction != "" {
@@ -256,7 +259,7 @@ A host that is a machine already proves that with the machine's token, which
 install.sh finds on its disk. A registration without that proof is refused, and
 ` + "`drover machines show`" + ` says who asked: another host with the same machine id may
 have, or this one after its disk was replaced.`,
-		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
+		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m apitypes.Machine) error {
 			if err := c.Send(ctx, "POST", machinePath(m)+"/rejoin", nil, &m); err != nil {
 				return fmt.Errorf("allow machine %s to join again: %w", m.Name, err)
 			}
@@ -270,7 +273,7 @@ have, or this one after its disk was replaced.`,
 
 func (a *app) machinesLabel() *cobra.Command {
 	return &cobra.Command{
-		Use: "label NAME KEY=VALUE|KEY-...", Short: "Change the labels of a machine's node; KEY- takes one off", Args: misuse.Between(2, "NAME", "KEY=VALUE..."),
+		Use: "label NAME KEY=VALUE|KEY-...", Short: "Change the labels of a machine's node; KEY- takes one off", Args: usageerr.Between(2, "NAME", "KEY=VALUE..."),
 		Long: `Change the labels of a machine's node: KEY=VALUE sets one, KEY- takes one off. The node gets them
 through the cluster's API and nothing restarts for it. Selectors of the cluster's document, as in
 machineSelectorConfig, see them as well: what they select then is a change like any other.`,
@@ -280,8 +283,8 @@ machineSelectorConfig, see them as well: what they select then is a change like 
 			if err != nil {
 				return err
 			}
-			return a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
-				var labelled views.Machine
+			return a.onMachine(func(ctx context.Context, c *client.Client, m apitypes.Machine) error {
+				var labelled apitypes.Machine
 				if err := c.Send(ctx, "POST", machinePath(m)+"/labels", change, &labelled); err != nil {
 					return fmt.Errorf("label machine %s: %w", m.Name, err)
 				}
@@ -295,8 +298,8 @@ machineSelectorConfig, see them as well: what they select then is a change like 
 }
 
 // labelChange reads KEY=VALUE and KEY-.
-func labelChange(args []string) (views.LabelChange, error) {
-	change := views.LabelChange{Set: map[string]string{}}
+func labelChange(args []string) (apitypes.LabelChange, error) {
+	change := apitypes.LabelChange{Set: map[string]string{}}
 	for _, arg := range args {
 		key, value, sets := strings.Cut(arg, "=")
 		gone, removes := strings.CutSuffix(arg, "-")
@@ -333,7 +336,7 @@ clean of the distribution, and only then is the machine forgotten. The host need
 that; with --force the machine is forgotten at once, and its host keeps what runs on it.
 
 A machine of a fleet is forgotten, and its host keeps what plans did there.`,
-		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
+		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m apitypes.Machine) error {
 			if m.Fleet {
 				return a.removeFromFleet(ctx, c, m, o, yes)
 			}
@@ -347,7 +350,7 @@ A machine of a fleet is forgotten, and its host keeps what plans did there.`,
 			case m.Docker != nil:
 				fmt.Fprintf(a.Out, "machine %s is removed; on the host: docker rm -f the container of the node agent\n", m.Name)
 			case o.force:
-				fmt.Fprintf(a.Out, "machine %s is forgotten; what runs on its host stays there until somebody runs on it: %s\n", m.Name, hostCleanup)
+				fmt.Fprintf(a.Out, "machine %s is forgotten; what runs on its host stays there until you run on it: %s\n", m.Name, hostCleanup)
 			default:
 				fmt.Fprintf(a.Out, "machine %s is being removed; drover machines show %s shows how far that is\n", m.Name, m.Name)
 			}

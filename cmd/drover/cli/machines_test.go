@@ -17,8 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/plans"
 	"gopkg.in/yaml.v3"
+
+	"github.com/drover-project/drover/plans"
 )
 
 // live is a whole server in this process with the command line beside it.

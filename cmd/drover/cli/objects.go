@@ -7,9 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/objects"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 )
 
 // objectsPath is where the server lists Secrets and ConfigMaps, and below it where each of them is.
@@ -24,7 +23,7 @@ func (a *app) objectsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := collect[views.NamedObject](cmd.Context(), c, objectsPath)
+			all, err := client.List[apitypes.NamedObject](cmd.Context(), c, objectsPath)
 			if err != nil {
 				return fmt.Errorf("list objects: %w", err)
 			}
@@ -60,18 +59,18 @@ func (a *app) objectsCommand() *cobra.Command {
 	return cmd
 }
 
-// objectPath is where the server has the object that somebody writes as KIND/NAME or KIND/NAMESPACE/NAME.
+// objectPath is where the server has the object that a user writes as KIND/NAME or KIND/NAMESPACE/NAME.
 func objectPath(text string) (string, error) {
 	kind, name, _ := strings.Cut(text, "/")
 	namespace, last, ok := strings.Cut(name, "/")
 	if !ok {
-		namespace, last = clusterspec.DefaultNamespace, name
+		namespace, last = apitypes.DefaultNamespace, name
 	}
 	switch strings.ToLower(kind) {
 	case "secret":
-		kind = objects.Secret
+		kind = "Secret"
 	case "configmap":
-		kind = objects.ConfigMap
+		kind = "ConfigMap"
 	default:
 		kind = ""
 	}

@@ -3,11 +3,8 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,10 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/follow"
-	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/views"
 )
 
 // operationsPath is where the server lists operations, and below it where each of them is.
@@ -60,20 +56,20 @@ func (a *app) operationsList() *cobra.Command {
 				}
 				path += "?cluster=" + url.QueryEscape(key)
 			}
-			all := follow.List[views.OperationSummary]{
+			all := follow.List[apitypes.OperationSummary]{
 				Printer: a.printer(), Errs: a.Err, What: "watch operations", Narrow: 8,
 				Heading: []string{"ID", "CLUSTER", "KIND", "STATE", "DONE", "BY", "AGE", "WAITING FOR", "TITLE", "REASON"},
-				Cells: func(o views.OperationSummary, now time.Time) []string {
+				Cells: func(o apitypes.OperationSummary, now time.Time) []string {
 					return []string{o.ID, o.Cluster, string(o.Kind), string(o.State), doneText(o), orDash(o.By), ago(now, o.Created), orDash(waitText(o.Wait)), orDash(o.Title), orDash(o.Reason)}
 				},
-				Key:  func(o views.OperationSummary) string { return o.ID },
+				Key:  func(o apitypes.OperationSummary) string { return o.ID },
 				News: operationText,
-				Line: func(o views.OperationSummary) string { return at(time.Now(), o.ID, operationText(o)) },
+				Line: func(o apitypes.OperationSummary) string { return at(time.Now(), o.ID, operationText(o)) },
 			}
 			if watch {
-				return all.Follow(cmd.Context(), follow.Below(c, path))
+				return all.Follow(cmd.Context(), client.Watch[apitypes.OperationSummary](cmd.Context(), c, path))
 			}
-			list, err := collect[views.OperationSummary](cmd.Context(), c, path)
+			list, err := client.List[apitypes.OperationSummary](cmd.Context(), c, path)
 			if err != nil {
 				return fmt.Errorf("list operations: %w", err)
 			}
@@ -88,7 +84,7 @@ func (a *app) operationsList() *cobra.Command {
 }
 
 // operationText is an operation's state with how far it is.
-func operationText(o views.OperationSummary) string {
+func operationText(o apitypes.OperationSummary) string {
 	text := fmt.Sprintf("%s of %s is %s, %s tasks done", o.Kind, o.Cluster, o.State, doneText(o))
 	if why := firstOf(o.Reason, stoppedBy(o.Wait)); why != "" {
 		text += ": " + why
@@ -97,23 +93,23 @@ func operationText(o views.OperationSummary) string {
 }
 
 // stoppedBy is what is waited for, without how long, which is another one at each look.
-func stoppedBy(w *operations.Wait) string {
+func stoppedBy(w *apitypes.Wait) string {
 	if w == nil {
 		return ""
 	}
-	return waitText(&operations.Wait{Object: w.Object, Host: w.Host, Cause: w.Cause})
+	return waitText(&apitypes.Wait{Object: w.Object, Host: w.Host, Cause: w.Cause})
 }
 
-func newestFirst(list []views.OperationSummary) {
-	slices.SortFunc(list, func(a, b views.OperationSummary) int {
+func newestFirst(list []apitypes.OperationSummary) {
+	slices.SortFunc(list, func(a, b apitypes.OperationSummary) int {
 		return cmp.Or(b.Created.Compare(a.Created), strings.Compare(a.ID, b.ID))
 	})
 }
 
-func doneText(o views.OperationSummary) string { return fmt.Sprintf("%d/%d", o.Done, o.Total) }
+func doneText(o apitypes.OperationSummary) string { return fmt.Sprintf("%d/%d", o.Done, o.Total) }
 
 // waitText is what is waited for and why, "" for nothing.
-func waitText(w *operations.Wait) string {
+func waitText(w *apitypes.Wait) string {
 	if w == nil {
 		return ""
 	}
@@ -142,18 +138,18 @@ func (a *app) operationsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			show := func(o views.Operation) error {
+			show := func(o apitypes.Operation) error {
 				return a.show(o, func(t *table) { describeOperation(t, o, time.Now()) })
 			}
 			if !watch {
-				var o views.Operation
+				var o apitypes.Operation
 				if err := c.Get(cmd.Context(), operationPath(args[0]), &o); err != nil {
 					return fmt.Errorf("show operation %s: %w", args[0], err)
 				}
 				return show(o)
 			}
 			news := operationNews{out: a.Out}
-			_, err = a.followOperation(cmd.Context(), c, args[0], func(o views.Operation) error {
+			_, err = a.followOperation(cmd.Context(), c, args[0], func(o apitypes.Operation) error {
 				if !a.tabular() || news.seen(o) {
 					return show(o)
 				}
@@ -167,7 +163,7 @@ func (a *app) operationsShow() *cobra.Command {
 	return cmd
 }
 
-func describeOperation(t *table, o views.Operation, now time.Time) {
+func describeOperation(t *table, o apitypes.Operation, now time.Time) {
 	at := func(what string, when time.Time) {
 		if !when.IsZero() {
 			t.Row(what, fmt.Sprintf("%s (%s ago)", when.Format(time.RFC3339), ago(now, when)))
@@ -199,7 +195,7 @@ func describeOperation(t *table, o views.Operation, now time.Time) {
 	}
 	t.Row("done", doneText(o.OperationSummary))
 	if w := o.Wait; w != nil {
-		t.Row("waiting for", orDash(waitText(&operations.Wait{Object: w.Object, Host: w.Host, Until: w.Until})))
+		t.Row("waiting for", orDash(waitText(&apitypes.Wait{Object: w.Object, Host: w.Host, Until: w.Until})))
 		t.Row("cause", orDash(w.Cause))
 		t.Row("since", fmt.Sprintf("%s (%s)", w.Since.Format(time.RFC3339), ago(now, w.Since)))
 		t.Row("next step", orDash(w.NextStep))
@@ -231,7 +227,7 @@ operation has succeeded and 1 when it failed, was aborted, or has not ended in t
 			if err != nil {
 				return err
 			}
-			_, err = a.awaitOperation(cmd.Context(), c, args[0], timeout, func(views.Operation) {})
+			_, err = a.awaitOperation(cmd.Context(), c, args[0], timeout, func(apitypes.Operation) {})
 			return err
 		},
 	}
@@ -241,14 +237,14 @@ operation has succeeded and 1 when it failed, was aborted, or has not ended in t
 
 // awaitOperation follows an operation to its end, prints what happens, and has each called at every step. It is nil for
 // one that has succeeded.
-func (a *app) awaitOperation(ctx context.Context, c *client.Client, id string, timeout time.Duration, each func(views.Operation)) (views.Operation, error) {
+func (a *app) awaitOperation(ctx context.Context, c *client.Client, id string, timeout time.Duration, each func(apitypes.Operation)) (apitypes.Operation, error) {
 	limit, cancel := ctx, context.CancelFunc(func() {})
 	if timeout > 0 {
 		limit, cancel = context.WithTimeout(ctx, timeout)
 	}
 	defer cancel()
 	news := operationNews{out: a.Out}
-	last, err := a.followOperation(limit, c, id, func(o views.Operation) error {
+	last, err := a.followOperation(limit, c, id, func(o apitypes.Operation) error {
 		each(o)
 		switch {
 		case !a.tabular():
@@ -277,21 +273,21 @@ func (a *app) awaitOperation(ctx context.Context, c *client.Client, id string, t
 }
 
 // outcome is nil for an operation that has succeeded.
-func outcome(o views.Operation) error {
+func outcome(o apitypes.Operation) error {
 	reason := ""
 	if o.Reason != "" {
 		reason = ": " + o.Reason
 	}
 	switch o.State {
-	case operations.Succeeded:
+	case apitypes.OperationSucceeded:
 		return nil
-	case operations.Failed:
+	case apitypes.OperationFailed:
 		return fmt.Errorf("operation %s failed%s; `drover operations show %s` has its tasks, `drover operations retry %s` tries them again", o.ID, reason, o.ID, o.ID)
 	}
 	return fmt.Errorf("operation %s is %s%s", o.ID, o.State, reason)
 }
 
-func lastSeen(o views.Operation) string {
+func lastSeen(o apitypes.Operation) string {
 	switch wait := waitText(o.Wait); {
 	case o.ID == "":
 		return "the server has not shown it"
@@ -310,7 +306,7 @@ func (a *app) operationsAsk(what, short string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var o views.Operation
+			var o apitypes.Operation
 			if err := c.Send(cmd.Context(), "POST", operationPath(args[0])+"/"+what, nil, &o); err != nil {
 				return fmt.Errorf("%s an operation: %w", what, err) // the server names it
 			}
@@ -325,63 +321,36 @@ func (a *app) operationsAsk(what, short string) *cobra.Command {
 	}
 }
 
-// followOperation calls each for an operation and for each change of it until it has ended, and
-// returns it as it was last seen. A connection that is lost is made again.
-func (a *app) followOperation(ctx context.Context, c *client.Client, id string, each func(views.Operation) error) (views.Operation, error) {
-	var last views.Operation
-	for {
-		body, err := c.Stream(ctx, operationPath(id)+"?follow=true")
-		refused, ok := errors.AsType[*client.Error](err)
+// followOperation calls each for an operation and for each change of it until it has ended, and returns it as it was last seen.
+func (a *app) followOperation(ctx context.Context, c *client.Client, id string, each func(apitypes.Operation) error) (last apitypes.Operation, err error) {
+	for change, err := range c.Operations().Watch(ctx, id) {
 		switch {
 		case ctx.Err() != nil:
 			return last, ctx.Err()
-		case err == nil:
-			var failed error
-			last, failed, err = eachOperation(body, last, each)
-			if failed != nil || err == nil {
-				return last, failed
-			}
-		case last.ID == "" || ok && refused.Status < http.StatusInternalServerError:
+		case err != nil:
 			return last, fmt.Errorf("follow operation %s: %w", id, err)
-		}
-		if ctx.Err() != nil {
-			return last, ctx.Err()
-		}
-		fmt.Fprintf(a.Err, "the server's answer ended (%v); asked again\n", err)
-		select {
-		case <-ctx.Done():
-			return last, ctx.Err()
-		case <-time.After(time.Second):
+		case change.Lost != nil:
+			fmt.Fprintf(a.Err, "the server's answer ended (%v); asked again\n", change.Lost)
+		case !change.Again && !change.Gone:
+			last = change.Thing
+			if err := each(last); err != nil || last.State.Ended() {
+				return last, err
+			}
 		}
 	}
-}
-
-// eachOperation calls each for the operations of a stream until one has ended or each fails;
-// broken is why the stream ended before that.
-func eachOperation(body io.ReadCloser, last views.Operation, each func(views.Operation) error) (now views.Operation, failed, broken error) {
-	defer body.Close()
-	for stream := json.NewDecoder(body); ; {
-		var o views.Operation
-		if err := stream.Decode(&o); err != nil {
-			return last, nil, err
-		}
-		last = o
-		if err := each(o); err != nil || o.State.Ended() {
-			return last, err, nil
-		}
-	}
+	return last, ctx.Err()
 }
 
 // operationNews prints what is new of an operation.
 type operationNews struct {
 	out   io.Writer
 	begun bool
-	line  operations.Line // the last one of the log that was seen
+	line  apitypes.LogLine // the last one of the log that was seen
 	wait  string
 }
 
 // seen takes the operation as it is for known, the first time only, and says whether it did.
-func (n *operationNews) seen(o views.Operation) bool {
+func (n *operationNews) seen(o apitypes.Operation) bool {
 	if n.begun {
 		return false
 	}
@@ -393,7 +362,7 @@ func (n *operationNews) seen(o views.Operation) bool {
 }
 
 // print prints the new lines of the log, and what is waited for when that is new.
-func (n *operationNews) print(o views.Operation) {
+func (n *operationNews) print(o apitypes.Operation) {
 	from := len(o.Log)
 	for from > 0 && (o.Log[from-1].Text != n.line.Text || !o.Log[from-1].At.Equal(n.line.At)) {
 		from--
@@ -405,7 +374,7 @@ func (n *operationNews) print(o views.Operation) {
 	n.printWait(o)
 }
 
-func (n *operationNews) printWait(o views.Operation) {
+func (n *operationNews) printWait(o apitypes.Operation) {
 	wait := waitText(o.Wait)
 	if wait != n.wait && wait != "" {
 		fmt.Fprintf(n.out, "%s  waiting for %s\n", o.Wait.Since.Local().Format(time.TimeOnly), wait)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/cmd/drover/output"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/store"
@@ -20,7 +21,7 @@ import (
 )
 
 // upgradeSteps are an operation as it was at each of its steps until it ends in a state.
-func upgradeSteps(t *testing.T, end operations.State, reason string) []views.Operation {
+func upgradeSteps(t *testing.T, end apitypes.OperationState, reason string) []apitypes.Operation {
 	t.Helper()
 	at := func(seconds int) time.Time {
 		return time.Date(2026, 1, 2, 12, 0, seconds, 0, time.UTC)
@@ -31,16 +32,16 @@ func upgradeSteps(t *testing.T, end operations.State, reason string) []views.Ope
 	if err != nil {
 		t.Fatal(err)
 	}
-	o = o.WithTask(operations.Task{ID: "custom-1", Host: "pier-1", State: operations.TaskRunning, Progress: "applying plan", Attempts: 1}, at(1))
-	o = o.WithTask(operations.Task{ID: "custom-2", Host: "pier-2"}, at(1))
-	var steps []views.Operation
+	o = o.WithTask(apitypes.Task{ID: "custom-1", Host: "pier-1", State: apitypes.TaskRunning, Progress: "applying plan", Attempts: 1}, at(1))
+	o = o.WithTask(apitypes.Task{ID: "custom-2", Host: "pier-2"}, at(1))
+	var steps []apitypes.Operation
 	step := func(next operations.Operation) {
 		o = next
 		steps = append(steps, views.OfOperation(store.Document[operations.Operation]{Key: o.Key(), Revision: 1, Value: o}))
 	}
 	step(o)
-	step(o.WithWait(&operations.Wait{Object: "machine custom-1", Host: "pier-1", Cause: "etcd does not answer", NextStep: "look at its log"}, at(2)))
-	step(o.WithTask(operations.Task{ID: "custom-1", Host: "pier-1", State: operations.TaskSucceeded, Attempts: 1}, at(3)).WithWait(nil, at(3)))
+	step(o.WithWait(&apitypes.Wait{Object: "machine custom-1", Host: "pier-1", Cause: "etcd does not answer", NextStep: "look at its log"}, at(2)))
+	step(o.WithTask(apitypes.Task{ID: "custom-1", Host: "pier-1", State: apitypes.TaskSucceeded, Attempts: 1}, at(3)).WithWait(nil, at(3)))
 	ended, err := o.To(end, reason, at(4))
 	if err != nil {
 		t.Fatal(err)
@@ -51,11 +52,11 @@ func upgradeSteps(t *testing.T, end operations.State, reason string) []views.Ope
 
 // streams plays an operation that is followed: each connection sends its part of the lines and
 // ends; the last one stays open.
-func streams(t *testing.T, parts ...[]views.Operation) http.HandlerFunc {
+func streams(t *testing.T, parts ...[]apitypes.Operation) http.HandlerFunc {
 	var asked atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request) {
 		i := int(asked.Add(1)) - 1
-		if r.URL.RawQuery != "follow=true" || i >= len(parts) {
+		if r.URL.RawQuery != "follow=true&gone=true" || i >= len(parts) {
 			t.Errorf("asked for %s, number %d", r.URL, i+1)
 			return
 		}
@@ -76,27 +77,27 @@ func streams(t *testing.T, parts ...[]views.Operation) http.HandlerFunc {
 var times = regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d  `)
 
 func TestOperationsWait(t *testing.T) {
-	done := upgradeSteps(t, operations.Succeeded, "")
+	done := upgradeSteps(t, apitypes.OperationSucceeded, "")
 	const (
 		first  = "op-bcdfghjk  upgrade of fleet-default/harbour is running, 0/2 tasks done\n"
 		middle = "waiting for machine custom-1 on pier-1: etcd does not answer\ncustom-1: succeeded\n"
 	)
 	for _, c := range []struct {
 		name  string
-		parts [][]views.Operation
+		parts [][]apitypes.Operation
 		flags string
 		code  int
 		out   string
 		errs  string
 	}{
-		{name: "it succeeds", parts: [][]views.Operation{done}, out: first + middle + "succeeded\n"},
-		{name: "it has succeeded before", parts: [][]views.Operation{done[3:]}, out: "op-bcdfghjk  upgrade of fleet-default/harbour is succeeded, 1/2 tasks done\n"},
-		{name: "it fails", parts: [][]views.Operation{upgradeSteps(t, operations.Failed, "pier-2 is full")}, code: 1, out: first + middle + "failed: pier-2 is full\n",
+		{name: "it succeeds", parts: [][]apitypes.Operation{done}, out: first + middle + "succeeded\n"},
+		{name: "it has succeeded before", parts: [][]apitypes.Operation{done[3:]}, out: "op-bcdfghjk  upgrade of fleet-default/harbour is succeeded, 1/2 tasks done\n"},
+		{name: "it fails", parts: [][]apitypes.Operation{upgradeSteps(t, apitypes.OperationFailed, "pier-2 is full")}, code: 1, out: first + middle + "failed: pier-2 is full\n",
 			errs: "error: operation op-bcdfghjk failed: pier-2 is full; `drover operations show op-bcdfghjk` has its tasks, `drover operations retry op-bcdfghjk` tries them again\n"},
-		{name: "it is aborted", parts: [][]views.Operation{upgradeSteps(t, operations.Aborted, "")}, code: 1, out: first + middle + "aborted\n", errs: "error: operation op-bcdfghjk is aborted\n"},
-		{name: "the connection is lost", parts: [][]views.Operation{done[:2], done[1:]}, out: first + middle + "succeeded\n",
+		{name: "it is aborted", parts: [][]apitypes.Operation{upgradeSteps(t, apitypes.OperationAborted, "")}, code: 1, out: first + middle + "aborted\n", errs: "error: operation op-bcdfghjk is aborted\n"},
+		{name: "the connection is lost", parts: [][]apitypes.Operation{done[:2], done[1:]}, out: first + middle + "succeeded\n",
 			errs: "the server's answer ended (EOF); asked again\n"},
-		{name: "it takes too long", parts: [][]views.Operation{done[:2]}, flags: "--timeout 3s", code: 1,
+		{name: "it takes too long", parts: [][]apitypes.Operation{done[:2]}, flags: "--timeout 3s", code: 1,
 			out:  first + "waiting for machine custom-1 on pier-1: etcd does not answer\n",
 			errs: "error: wait for operation op-bcdfghjk: timed out after 3s; it is running and waits for machine custom-1 on pier-1: etcd does not answer\n"},
 	} {
@@ -113,10 +114,10 @@ func TestOperationsWait(t *testing.T) {
 		})
 	}
 	t.Run("for programs", func(t *testing.T) {
-		a := playServer(t, map[string]http.HandlerFunc{"GET /v1-drover/operations/op-bcdfghjk": streams(t, upgradeSteps(t, operations.Failed, "full"))})
+		a := playServer(t, map[string]http.HandlerFunc{"GET /v1-drover/operations/op-bcdfghjk": streams(t, upgradeSteps(t, apitypes.OperationFailed, "full"))})
 		code, out, _ := a.run(t.Context(), "operations", "wait", "op-bcdfghjk", "-o", "json")
-		var got views.Operation
-		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 1 || got.State != operations.Failed {
+		var got apitypes.Operation
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 1 || got.State != apitypes.OperationFailed {
 			t.Errorf("%d, %v: %s", code, err, out)
 		}
 	})
@@ -147,8 +148,8 @@ func TestOperationsWait(t *testing.T) {
 }
 
 func TestOperationsShow(t *testing.T) {
-	steps := upgradeSteps(t, operations.Failed, "pier-2 is full")
-	routes := func(o views.Operation) map[string]http.HandlerFunc {
+	steps := upgradeSteps(t, apitypes.OperationFailed, "pier-2 is full")
+	routes := func(o apitypes.Operation) map[string]http.HandlerFunc {
 		encoded, err := json.Marshal(o)
 		if err != nil {
 			t.Fatal(err)
@@ -158,7 +159,7 @@ func TestOperationsShow(t *testing.T) {
 	agos := regexp.MustCompile(` \(\d+d( ago)?\)|\d+d`)
 	for _, c := range []struct {
 		name string
-		o    views.Operation
+		o    apitypes.Operation
 		want string
 	}{
 		{"while it waits", steps[1], `id             op-bcdfghjk

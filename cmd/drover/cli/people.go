@@ -7,8 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/cmd/drover/credential"
+	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/cmd/drover/contexts"
+	"github.com/drover-project/drover/cmd/drover/execplugin"
 	"github.com/drover-project/drover/cmd/drover/people"
 )
 
@@ -21,7 +22,7 @@ func (a *app) peopleCommands() []*cobra.Command {
 			if err != nil {
 				return err
 			}
-			return credential.Forget(ctx, c, dir)
+			return execplugin.Forget(ctx, c, dir)
 		},
 		Show: func(value any, rows [][]string) error {
 			if rows == nil && a.tabular() {
@@ -56,5 +57,5 @@ func (a *app) forget() (string, error) {
 	if f.Current == name {
 		f.Current = ""
 	}
-	return name, client.WriteFile(path, f)
+	return name, contexts.WriteFile(path, f)
 }

@@ -38,7 +38,7 @@ func TestPeopleFromTheCommandLine(t *testing.T) {
 		{"", []string{"bindings", "add", "--user", "ann", "--role", "cluster-member", "--cluster", "nothing"}, 4, `no cluster "nothing"`},
 		{"", []string{"bindings", "add", "--user", "ann"}, 2, `--global-role`},
 		{"", []string{"bindings", "rm", "--user", "ann", "--global-role", "clusters-create"}, 0, `is removed`},
-		{"", []string{"bindings", "rm", "--user", "ann", "--global-role", "clusters-create"}, 4, `nobody has that role`},
+		{"", []string{"bindings", "rm", "--user", "ann", "--global-role", "clusters-create"}, 4, `no one has that role`},
 		{"", []string{"roles", "create", "Watch", "--scope", "cluster", "--allow", "management.cattle.io/nodes=get,list"}, 0, `made \(rt-`},
 		{"", []string{"roles", "show", "watch"}, 0, `allows +get,list nodes in management\.cattle\.io`},
 		{"", []string{"roles", "ls"}, 0, `cluster-owner +Cluster Owner +cluster +yes`},

@@ -9,13 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/server/decide"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 )
 
 // preview prints what an apply would bring about.
-func preview(t *table, p decide.Preview) {
+func preview(t *table, p apitypes.Preview) {
 	becomes := p.State
 	if p.Message != "" {
 		becomes += ": " + p.Message
@@ -63,7 +62,7 @@ func preview(t *table, p decide.Preview) {
 	}
 }
 
-func when(m decide.MachinePreview) string {
+func when(m apitypes.MachinePreview) string {
 	text := "in its turn"
 	if m.Now {
 		text = "at once"
@@ -78,7 +77,7 @@ func (a *app) clustersDiff() *cobra.Command {
 	var files []string
 	cmd := &cobra.Command{
 		Use: "diff NAME [-f FILE]", Short: "Show what is still to be done on a cluster's machines, or what its document in a file would bring about", Args: needs("NAME"),
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
 			if len(files) > 0 {
 				all, err := a.read(files, false)
 				if err != nil {
@@ -86,7 +85,7 @@ func (a *app) clustersDiff() *cobra.Command {
 				}
 				return a.apply(ctx, all, applyOptions{dryRun: true, maxMachines: -1})
 			}
-			var p decide.Preview
+			var p apitypes.Preview
 			if err := c.Get(ctx, clusterPath(one)+"/preview", &p); err != nil {
 				return fmt.Errorf("preview cluster %s: %w", one.Name, err)
 			}
@@ -100,8 +99,8 @@ func (a *app) clustersDiff() *cobra.Command {
 func (a *app) clustersPause() *cobra.Command {
 	return &cobra.Command{
 		Use: "pause NAME", Short: "Begin nothing new on a cluster's machines; what has begun is finished", Args: needs("NAME"),
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			var answer views.Paused
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
+			var answer apitypes.Paused
 			if err := c.Send(ctx, "POST", clusterPath(one)+"/pause", nil, &answer); err != nil {
 				return fmt.Errorf("pause cluster %s: %w", one.Name, err)
 			}

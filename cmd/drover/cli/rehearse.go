@@ -1,4 +1,4 @@
-// Rehearsals: a snapshot is restored where it harms nobody.
+// Rehearsals: a snapshot is restored where it does no harm.
 
 package cli
 
@@ -10,11 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/cmd/drover/tree"
-	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/cmd/drover/clustertree"
 )
 
 func (a *app) snapshotsRehearse() *cobra.Command {
@@ -30,8 +28,8 @@ itself is not touched.
 SNAPSHOT is a name that ` + "`drover snapshots ls`" + ` shows, or the path of a file that was copied to the machine's host.`,
 		Example: "  drover snapshots rehearse harbour etcd-snapshot-pier-1-1763850000 --fleet spare --wait\n  drover snapshots rehearse harbour /root/etcd-snapshot-pier-1-1763850000 --on spare-1 --dry-run",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-				asked := views.Asked{Kind: operations.KindRehearse, Snapshot: args[1], Fleet: fleet}
+			return a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
+				asked := apitypes.Asked{Kind: apitypes.KindRehearse, Snapshot: args[1], Fleet: fleet}
 				switch {
 				case machine == "" && fleet == "":
 					return usage("where is the snapshot to be restored? Name a machine of a fleet with --on, or a fleet with --fleet")
@@ -57,17 +55,17 @@ SNAPSHOT is a name that ` + "`drover snapshots ls`" + ` shows, or the path of a 
 }
 
 func (a *app) clustersRehearsals() *cobra.Command {
-	var asked views.AskedRehearsals
+	var asked apitypes.AskedRehearsals
 	var off bool
 	cmd := &cobra.Command{
 		Use: "rehearsals NAME", Short: "Show or set how often a cluster's newest snapshot is rehearsed by itself", Args: needs("NAME"),
 		Long: `Show or set how often a snapshot of a k3s cluster is rehearsed by itself, as ` + "`drover snapshots rehearse`" + ` does it: the newest that
 can be had, on a machine of a fleet that is idle, and never while another operation of the cluster is under way. The time counts from the
-end of the last one, whoever asked for that. One that cannot begin is an event with its reason, and begins once nothing is in its way.`,
+end of the last one, by any user. A rehearsal that cannot begin is an event with its reason, and begins once nothing is in its way.`,
 		Example: "  drover clusters rehearsals harbour --every 24h --fleet spare\n  drover clusters rehearsals harbour\n  drover clusters rehearsals harbour --off",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) (err error) {
-				var r views.Rehearsals
+			return a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) (err error) {
+				var r apitypes.Rehearsals
 				switch {
 				case !off && (asked.Every == "") != (asked.Fleet == ""):
 					return usage("--every and --fleet stand together: how often, and on which fleet")
@@ -81,7 +79,7 @@ end of the last one, whoever asked for that. One that cannot begin is an event w
 				}
 				now := time.Now()
 				return a.show(r, func(t *table) {
-					tree.Rehearsals(t.Row, one.Name, r, now, func(at time.Time) string { return ago(now, at) })
+					clustertree.Rehearsals(t.Row, one.Name, r, now, func(at time.Time) string { return ago(now, at) })
 				})
 			})(cmd, args)
 		},
@@ -95,8 +93,8 @@ end of the last one, whoever asked for that. One that cannot begin is an event w
 }
 
 // showRehearsal shows what came of a rehearsal that has ended well; that of a file which is not a listed snapshot is in its operation alone.
-func (a *app) showRehearsal(ctx context.Context, c *client.Client, one views.Cluster, snapshot string) error {
-	list, err := collect[views.Snapshot](ctx, c, clusterPath(one)+"/snapshots")
+func (a *app) showRehearsal(ctx context.Context, c *client.Client, one apitypes.Cluster, snapshot string) error {
+	list, err := client.List[apitypes.Snapshot](ctx, c, clusterPath(one)+"/snapshots")
 	if err != nil {
 		return fmt.Errorf("list the snapshots of cluster %s: %w", one.Name, err)
 	}
@@ -114,7 +112,7 @@ func (a *app) showRehearsal(ctx context.Context, c *client.Client, one views.Clu
 }
 
 // rehearsed is the last rehearsal of a snapshot in a column.
-func rehearsed(now time.Time, r *records.Rehearsal) string {
+func rehearsed(now time.Time, r *apitypes.Rehearsal) string {
 	switch {
 	case r == nil:
 		return "-"

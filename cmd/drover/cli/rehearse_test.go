@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/plans"
-	"github.com/drover-project/drover/server/records"
 )
 
 // watch opens a watch on the agent's Secret, by which it is there, until the test ends.
@@ -77,7 +77,7 @@ func TestRehearseFromTheCommandLine(t *testing.T) {
 	host.report(func(o *plans.Outcome) { o.State, o.Revision = plans.StateInProgress, 1 })
 	host.report(func(o *plans.Outcome) {
 		o.State, o.AppliedChecksum = plans.StateSucceeded, plans.Checksum([]byte(plan))
-		o.AppliedOutput = map[string][]byte{errand.RehearseName: []byte(`{"ok":true,"objects":412,"counts":{"nodes":3},"seconds":95}` + "\n")}
+		o.AppliedOutput = map[string][]byte{hostjob.RehearseName: []byte(`{"ok":true,"objects":412,"counts":{"nodes":3},"seconds":95}` + "\n")}
 	})
 	l.await("the plan after it", pending("rehearse-clean-up"))
 	if plan, _ = host.plan(); strings.Contains(plan, "DROVER_SECRET_TOKEN=") {
@@ -114,7 +114,7 @@ func TestRehearsalsAreShown(t *testing.T) {
 		t.Errorf("%d, and ls says\n%s%s", code, out, errs)
 	}
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	for want, r := range map[string]*records.Rehearsal{
+	for want, r := range map[string]*apitypes.Rehearsal{
 		"-":                                     nil,
 		"2h00m ago, ok (1 node, 1 object)":      {At: now.Add(-2 * time.Hour), Objects: 1, Counts: map[string]int{"nodes": 1}},
 		"1m00s ago, failed: cut":                {At: now.Add(-time.Minute), Cause: "cut"},

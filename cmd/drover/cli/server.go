@@ -128,7 +128,7 @@ func (f *serverFlags) backupFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.Backups.Dir, "backup-dir", "", "directory to make backups of this server in by itself, on another disk or host; empty makes none")
 	flags.DurationVar(&f.Backups.Every, "backup-every", 24*time.Hour, "time from one of them to the next")
 	flags.IntVar(&f.Backups.Keep, "backup-keep", 7, "how many of them stay")
-	flags.StringVar(&f.backupBucket, "backup-s3", "", "file of a bucket of S3 that gets them, too (YAML, mode 0600; docs/backup.md has its fields); they have to be encrypted then")
+	flags.StringVar(&f.backupBucket, "backup-s3", "", "file of a bucket of S3 that gets them, too (YAML, mode 0600; docs/how-to/back-up-the-server.md has its fields); they have to be encrypted then")
 	flags.StringArrayVar(&f.backupRecipients, "backup-encrypt-to", nil, "encrypt them for this public key of age or SSH (repeat)")
 	flags.StringVar(&f.backupPassphrase, "backup-passphrase-file", "", "encrypt them with the first line of this file")
 	flags.BoolVar(&f.backupKeys, "backup-with-keys", false, "put the key file and the authority into them; they have to be encrypted then")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
 )
 
 func (a *app) serversCommand() *cobra.Command {
@@ -25,14 +25,14 @@ that leads; -o json has the workers of the others, too, with all counts, waits a
 			if err != nil {
 				return err
 			}
-			var answer views.Workers
+			var answer apitypes.Workers
 			if err := c.Get(cmd.Context(), "/v1-drover/workers", &answer); err != nil {
 				return fmt.Errorf("list workers: %w", err)
 			}
 			for _, server := range slices.Sorted(maps.Keys(answer.Silent)) {
 				fmt.Fprintf(a.Err, "the workers of one server are missing: %s\n", answer.Silent[server])
 			}
-			running := slices.DeleteFunc(slices.Clone(answer.Data), func(w views.Worker) bool { return !w.Running })
+			running := slices.DeleteFunc(slices.Clone(answer.Data), func(w apitypes.Worker) bool { return !w.Running })
 			a.hint(len(running) == 0, "no worker runs: no server leads; the log of a server says why it does not")
 			now := time.Now()
 			return a.show(answer.Data, func(t *table) {
@@ -47,7 +47,7 @@ that leads; -o json has the workers of the others, too, with all counts, waits a
 }
 
 // worksOn is what a worker has worked on for longest, and how much else.
-func worksOn(now time.Time, w views.Worker) string {
+func worksOn(now time.Time, w apitypes.Worker) string {
 	if len(w.Working) == 0 {
 		return ""
 	}
@@ -60,7 +60,7 @@ func worksOn(now time.Time, w views.Worker) string {
 }
 
 // troubles is what a worker waits for and what has failed, the oldest of each by name.
-func troubles(now time.Time, w views.Worker) string {
+func troubles(now time.Time, w apitypes.Worker) string {
 	var text string
 	if len(w.Faults) > 0 {
 		f := w.Faults[0]

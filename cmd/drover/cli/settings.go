@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/cmd/drover/near"
+	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/cmd/drover/suggest"
 )
 
 type setting struct {
@@ -87,14 +87,14 @@ func noSetting(ctx context.Context, c *client.Client, name string, err error) er
 	var answer struct {
 		Data []setting `json:"data"`
 	}
-	if !client.NotFound(err) || c.Get(ctx, "/v3/settings?limit=-1", &answer) != nil {
+	if !errors.Is(err, client.ErrNotFound) || c.Get(ctx, "/v3/settings?limit=-1", &answer) != nil {
 		return err
 	}
 	var known []string
 	for _, s := range answer.Data {
 		known = append(known, s.Name)
 	}
-	return absent("there is no setting %q; %s", name, near.Hint(name, known, "drover settings ls"))
+	return absent("there is no setting %q; %s", name, suggest.Hint(name, known, "drover settings ls"))
 }
 
 // ignoreEOF drops the error that an input without a last line break ends with.

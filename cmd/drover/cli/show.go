@@ -11,7 +11,7 @@ import (
 
 type table = output.Table
 
-// printer prints in the format that was asked for. One that is none was refused before any command ran.
+// printer prints in the format that was asked for. Any other was refused before any command ran.
 func (a *app) printer() output.Printer {
 	format, err := output.Parse(a.format)
 	if err != nil {
@@ -26,7 +26,7 @@ func (a *app) show(value any, fill func(*table)) error { return a.printer().Show
 // tabular says that people read the output.
 func (a *app) tabular() bool { return a.printer().Format.Tabular() }
 
-// hint says what to do next, as beside a table that is empty; programs that read it are not bothered, nor is anybody by "".
+// hint says what to do next, as beside a table that is empty; programs that read it get none, and "" prints nothing.
 func (a *app) hint(when bool, text string) {
 	if when && text != "" && a.tabular() {
 		fmt.Fprintln(a.Err, text)

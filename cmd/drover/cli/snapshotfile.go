@@ -17,11 +17,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/download"
 	"github.com/drover-project/drover/installers/snapshots/etcddata"
-	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/views"
 )
 
 // downloaded is what is printed of a snapshot's file.
@@ -60,7 +59,7 @@ output as it comes, and not opened.
 It holds all Secrets of the cluster, and the server's log says who took it.`,
 		Example: "  drover snapshots download harbour on-demand-pier-1-1763850000 --to /mnt/safe/\n  drover snapshots download harbour on-demand-pier-1-1763850000 --to - | age --encrypt -r age1… > snapshot.age",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			return a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
 				return a.downloadSnapshot(ctx, c, one, args[1], o)
 			})(cmd, args)
 		},
@@ -72,11 +71,11 @@ It holds all Secrets of the cluster, and the server's log says who took it.`,
 	return cmd
 }
 
-func (a *app) downloadSnapshot(ctx context.Context, c *client.Client, one views.Cluster, name string, o downloadOptions) error {
+func (a *app) downloadSnapshot(ctx context.Context, c *client.Client, one apitypes.Cluster, name string, o downloadOptions) error {
 	q := url.Values{}
 	if o.machine != "" {
 		q.Set("machine", o.machine)
-		if o.machine != records.SnapshotInS3 {
+		if o.machine != apitypes.SnapshotInS3 {
 			names, err := a.machineNames(ctx, c, []string{o.machine})
 			if err != nil {
 				return err
@@ -101,7 +100,7 @@ func (a *app) downloadSnapshot(ctx context.Context, c *client.Client, one views.
 	if got.File = cmp.Or(o.to, name); isDir(got.File) {
 		got.File = filepath.Join(got.File, name)
 	}
-	done, err := download.ToFile(ctx, c, download.Wish{
+	done, err := download.ToFile(ctx, c, download.Request{
 		Path: at, To: got.File, Replace: o.force,
 		Check: func(ctx context.Context, file *os.File, size int64) (err error) {
 			got.Revision, err = snapshotRevision(ctx, file, size, name, filepath.Dir(got.File))
@@ -128,14 +127,14 @@ func isDir(name string) bool {
 func (d downloaded) with(done download.Done) downloaded {
 	header := func(h http.Header, name string) string { return fmt.Sprintf("%.100s", h.Get(name)) }
 	d.Bytes, d.SHA256 = done.Bytes, done.SHA256
-	d.Machine, d.Created, d.Version = header(done.Header, views.FileMachine), header(done.Header, views.FileCreated), header(done.Header, views.FileVersion)
+	d.Machine, d.Created, d.Version = header(done.Header, apitypes.FileMachine), header(done.Header, apitypes.FileCreated), header(done.Header, apitypes.FileVersion)
 	return d
 }
 
 // sentence says what is in the file.
 func (d downloaded) sentence(file string) string {
 	from := "the host of machine " + d.Machine
-	if d.Machine == records.SnapshotInS3 {
+	if d.Machine == apitypes.SnapshotInS3 {
 		from = "S3"
 	}
 	text := fmt.Sprintf("%s: snapshot %s of cluster %s, taken at %s", file, d.Snapshot, d.Cluster, d.Created)
@@ -150,7 +149,7 @@ func (d downloaded) sentence(file string) string {
 }
 
 func (d downloaded) warning() string {
-	return "it holds all Secrets of the cluster: keep it where nobody else reads it; to restore it takes the cluster's server token too, which `drover clusters token " + d.Cluster + " --reveal` shows"
+	return "it holds all Secrets of the cluster: keep it where no other user reads it; to restore it takes the cluster's server token too, which `drover clusters token " + d.Cluster + " --reveal` shows"
 }
 
 // snapshotRevision opens a snapshot as etcd does and returns etcd's revision in it. The error says why it cannot be restored. A

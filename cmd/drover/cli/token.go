@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 )
 
 // tokenCommand reveals the join tokens of a cluster, or adds a server token to them.
@@ -26,14 +26,14 @@ With --add a server token that the cluster had under another drover, or before d
 for it; a restore of a snapshot that needs it takes it. The file has the token alone, as --reveal printed it, or as k3s and RKE2 keep
 it on a server, in server/token of their data directory.`,
 		Example: "  drover clusters token harbour --reveal\n  drover clusters token harbour --add harbour.token",
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
 			switch {
 			case add != "":
 				return a.addToken(ctx, c, one, add)
 			case !reveal:
-				return usage("the server token and the agent token of cluster %s would be printed, which let anybody join its Kubernetes and read its snapshots, and the server's log would have that you saw them; say --reveal to do it", one.Name)
+				return usage("the server token and the agent token of cluster %s would be printed, which let any host join its Kubernetes and read its snapshots, and the server's log would have that you saw them; say --reveal to do it", one.Name)
 			}
-			var tokens views.JoinTokens
+			var tokens apitypes.JoinTokens
 			if err := c.Send(ctx, "POST", clusterPath(one)+"/token", nil, &tokens); err != nil {
 				return fmt.Errorf("reveal the join tokens of cluster %s: %w", one.Name, err)
 			}
@@ -52,13 +52,13 @@ it on a server, in server/token of their data directory.`,
 	return cmd
 }
 
-func (a *app) addToken(ctx context.Context, c *client.Client, one views.Cluster, file string) error {
+func (a *app) addToken(ctx context.Context, c *client.Client, one apitypes.Cluster, file string) error {
 	token, err := readSecret(a.In, file)
 	if err != nil {
 		return fmt.Errorf("add a server token to cluster %s: %w", one.Name, err)
 	}
-	var added views.BroughtToken
-	if err := c.Send(ctx, "POST", clusterPath(one)+"/token/add", views.AskedToken{Token: token}, &added); err != nil {
+	var added apitypes.BroughtToken
+	if err := c.Send(ctx, "POST", clusterPath(one)+"/token/add", apitypes.AskedToken{Token: token}, &added); err != nil {
 		return fmt.Errorf("add a server token to cluster %s: %w", one.Name, err)
 	}
 	return a.show(added, func(t *table) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
 )
 
 func (a *app) tunnelsCommand() *cobra.Command {
@@ -21,7 +21,7 @@ func (a *app) tunnelsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var answer views.Tunnels
+			var answer apitypes.Tunnels
 			if err := c.Get(cmd.Context(), "/v1-drover/tunnels", &answer); err != nil {
 				return fmt.Errorf("list tunnels: %w", err)
 			}

@@ -11,14 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/server/upgrades"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 )
 
 func (a *app) clustersUpgrade() *cobra.Command {
 	o := applyOptions{timeout: 30 * time.Minute, maxMachines: -1}
-	var asked views.AskedUpgrade
+	var asked apitypes.AskedUpgrade
 	cmd := &cobra.Command{
 		Use: "upgrade NAME --to VERSION", Short: "Take a cluster to another Kubernetes version, after a look at all that may be in the way", Args: needs("NAME"),
 		Long: `Take a cluster to another Kubernetes version. Before anything changes the server looks at versions, machines, etcd, disks,
@@ -28,7 +27,7 @@ from beginning, what is warned of does not. With --dry-run that is all, with wha
 An upgrade of k3s and RKE2 begins with a snapshot of etcd, whose name is the way back, and keeps to the maintenance window of
 the cluster. ` + "`drover versions ls --cluster NAME`" + ` lists the versions.`,
 		Example: "  drover clusters upgrade harbour --to v1.34.4+k3s1 --dry-run\n  drover clusters upgrade harbour --to v1.34.4+k3s1 --wait",
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
 			if asked.Version == "" {
 				return usage("to which version? --to VERSION; `drover versions ls --cluster %s` lists them", one.Name)
 			}
@@ -49,8 +48,8 @@ the cluster. ` + "`drover versions ls --cluster NAME`" + ` lists the versions.`,
 	return cmd
 }
 
-func (a *app) upgrade(ctx context.Context, c *client.Client, one views.Cluster, asked views.AskedUpgrade, o applyOptions) error {
-	var answer views.Upgrade
+func (a *app) upgrade(ctx context.Context, c *client.Client, one apitypes.Cluster, asked apitypes.AskedUpgrade, o applyOptions) error {
+	var answer apitypes.Upgrade
 	if err := c.Send(ctx, "POST", clusterPath(one)+"/upgrade"+o.query(), asked, &answer); err != nil {
 		if found := findings(err); len(found) > 0 {
 			for _, f := range found {
@@ -90,14 +89,14 @@ func (a *app) upgrade(ctx context.Context, c *client.Client, one views.Cluster, 
 	case err != nil || o.dryRun || !o.wait || r == nil:
 		return err
 	case r.Operation != "":
-		_, err := a.awaitOperation(ctx, c, r.Operation, o.timeout, func(views.Operation) {})
+		_, err := a.awaitOperation(ctx, c, r.Operation, o.timeout, func(apitypes.Operation) {})
 		return err
 	}
 	return a.followUntil(ctx, c, clusterPath(one), o.timeout, active)
 }
 
 // findingText is a finding as a line for people.
-func findingText(f upgrades.Finding) string {
+func findingText(f apitypes.UpgradeFinding) string {
 	text := fmt.Sprintf("%s: %s (%s)", f.Level, f.Text, f.Code)
 	if f.WayOut != "" {
 		text += ": " + f.WayOut
@@ -106,9 +105,9 @@ func findingText(f upgrades.Finding) string {
 }
 
 // findings are those that a refusal has with it.
-func findings(err error) []upgrades.Finding {
+func findings(err error) []apitypes.UpgradeFinding {
 	var refused *client.Error
-	var found []upgrades.Finding
+	var found []apitypes.UpgradeFinding
 	if !errors.As(err, &refused) || json.Unmarshal(refused.Findings, &found) != nil {
 		return nil
 	}
@@ -128,15 +127,15 @@ are through, and go on in the next one. What restarts nothing, machines that joi
 restores, rotations, removals) do not wait. ` + "`drover operations hurry ID`" + ` has one operation not wait, and is in its log.`,
 		Example: "  drover clusters window harbour --set \"Sat 22:00-04:00 Europe/Berlin\"\n  drover clusters window harbour --set \"Mon-Fri 01:00-03:00 UTC; Sun 10:00-18:00 UTC\"\n  drover clusters window harbour --clear",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			return a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
 				given := cmd.Flags().Changed("set")
 				if given && set == "" {
 					return usage("--set needs a window; --clear takes it off")
 				}
-				var w views.Window
+				var w apitypes.Window
 				var err error
 				if given || off {
-					err = c.Send(ctx, "POST", clusterPath(one)+"/window/set", views.AskedWindow{Window: set}, &w)
+					err = c.Send(ctx, "POST", clusterPath(one)+"/window/set", apitypes.AskedWindow{Window: set}, &w)
 				} else {
 					err = c.Get(ctx, clusterPath(one)+"/window", &w)
 				}
@@ -153,7 +152,7 @@ restores, rotations, removals) do not wait. ` + "`drover operations hurry ID`" +
 	return cmd
 }
 
-func windowText(cluster string, w views.Window, now time.Time) string {
+func windowText(cluster string, w apitypes.Window, now time.Time) string {
 	switch {
 	case w.Window == "":
 		return "cluster " + cluster + " has no maintenance window: its machines may restart at any time"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/server/versions"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/installers/versions"
 )
 
 // versionsPath is where the server lists Kubernetes versions, and below it where each of them is.
@@ -43,7 +43,7 @@ func (a *app) versionsList() *cobra.Command {
 				}
 				query.Set("cluster", one.ID)
 			}
-			var answer views.Versions
+			var answer apitypes.Versions
 			if err := c.Get(cmd.Context(), versionsPath+"?"+query.Encode(), &answer); err != nil {
 				return fmt.Errorf("list versions: %w", err)
 			}
@@ -58,7 +58,7 @@ func (a *app) versionsList() *cobra.Command {
 }
 
 // versionSource says where the data are from that are not built in, how old they are, and why they are not newer.
-func (a *app) versionSource(s views.VersionSource) {
+func (a *app) versionSource(s apitypes.VersionSource) {
 	if s.Location != "" {
 		age := "never read"
 		if !s.Read.IsZero() {
@@ -74,7 +74,7 @@ func (a *app) versionSource(s views.VersionSource) {
 	}
 }
 
-func versionsTable(t *table, answer views.Versions) {
+func versionsTable(t *table, answer apitypes.Versions) {
 	if answer.From != "" {
 		t.Row("VERSION", "RUNTIME", "DEFAULT", "FROM")
 	} else {
@@ -115,7 +115,7 @@ func (a *app) versionsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var one views.VersionDetail
+			var one apitypes.VersionDetail
 			if err := c.Get(cmd.Context(), versionsPath+"/"+url.PathEscape(args[0]), &one); err != nil {
 				return fmt.Errorf("show version %s: %w", args[0], err)
 			}
@@ -123,7 +123,7 @@ func (a *app) versionsShow() *cobra.Command {
 				t.Row("SETTING", "OF", "TYPE", "DEFAULT", "VALUES")
 				for _, part := range []struct {
 					of   string
-					args map[string]versions.Arg
+					args map[string]apitypes.VersionArg
 				}{{"servers", one.ServerArgs}, {"all", one.AgentArgs}} {
 					for _, key := range slices.Sorted(maps.Keys(part.args)) {
 						arg := part.args[key]

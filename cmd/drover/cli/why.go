@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/cmd/drover/tree"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/cmd/drover/clustertree"
 )
 
 func (a *app) whyCommand() *cobra.Command {
@@ -19,7 +20,7 @@ func (a *app) whyCommand() *cobra.Command {
 		Use: "why NAME", Short: "Say why a cluster, a fleet or a machine is not active, first cause first, and what to do about it", Args: needs("NAME"),
 		Long: `Say why a cluster, a fleet or a machine is not active: what failed, what is lost, what is being done and what
 waits for others, in that order, each with what to do about it, the last output of what failed and the end of
-the log on its host, where that can be asked. The codes are explained in docs/troubleshooting.md.
+the log on its host, where that can be asked. The codes are explained in docs/reference/causes.md.
 
 A cluster or a fleet is meant before a machine of the same name; NAMESPACE/NAME and ids are names, too. The exit code is 0
 when nothing is wrong, and 1 otherwise.`,
@@ -39,13 +40,15 @@ func (a *app) why(ctx context.Context, c *client.Client, name string) error {
 	if err != nil {
 		return err
 	}
-	var y views.Why
+	var y apitypes.Why
 	if err := c.Get(ctx, path, &y); err != nil {
 		return fmt.Errorf("ask why %s is not active: %w", name, err)
 	}
 	if a.tabular() {
 		now := time.Now()
-		tree.Why(a.Out, name, y, func(at time.Time) string { return ago(now, at) })
+		var text strings.Builder
+		clustertree.Why(&text, name, y, func(at time.Time) string { return ago(now, at) })
+		fmt.Fprint(a.Out, clustertree.Documented(c.Server(), text.String()))
 	} else if err := a.show(y, nil); err != nil {
 		return err
 	}

@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/output"
-	"github.com/drover-project/drover/server/views"
 )
 
 func TestWhy(t *testing.T) {
@@ -156,7 +156,7 @@ func TestClustersShowIsATree(t *testing.T) {
 		t.Errorf("%d %s%s", code, errs, diff)
 	}
 	code, out, _ = a.run(t.Context(), "clusters", "show", "harbour", "-o", "json")
-	var c views.Cluster
+	var c apitypes.Cluster
 	if err := json.Unmarshal([]byte(out), &c); err != nil || code != 0 || c.Name != "harbour" {
 		t.Errorf("%d %v %s", code, err, out)
 	}
@@ -195,7 +195,7 @@ func TestFollowUntil(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := client.New(client.Context{Server: a.url, Token: "t", CA: string(ca)})
+		c, err := client.New(client.Config{Server: a.url, Token: "t", CA: string(ca)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func TestFollowUntil(t *testing.T) {
 	t.Run("it is removed", func(t *testing.T) {
 		f, a := newFleet(t)
 		f.gone.Store(true)
-		if _, err := follow(t.Context(), a, time.Minute); !client.NotFound(err) {
+		if _, err := follow(t.Context(), a, time.Minute); !errors.Is(err, client.ErrNotFound) {
 			t.Error(err)
 		}
 	})

@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/client"
 )
 
-// within bounds how long the server is waited for, while somebody waits for the shell.
+// within bounds how long the server is waited for, while a user waits for the shell.
 const within = 3 * time.Second
 
 // Names finds the names of one kind; args are the arguments before, of which a name may depend.

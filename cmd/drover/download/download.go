@@ -19,9 +19,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/plans/durable"
-	"github.com/drover-project/drover/server/views"
 )
 
 const (
@@ -29,11 +29,11 @@ const (
 	tries = 5
 	pause = time.Second
 	// sumHeader has the SHA-256 of the whole file in hex, where the server knows it.
-	sumHeader = views.FileSum
+	sumHeader = apitypes.FileSum
 )
 
-// Wish is a file that somebody wants.
-type Wish struct {
+// Request is a file that the caller wants.
+type Request struct {
 	// Path is where the server has it.
 	Path string
 	// To is the file to write, and Replace says that one that is there is replaced by the new one once that is whole.
@@ -63,7 +63,7 @@ type part struct {
 }
 
 // ToFile brings a file to this machine.
-func ToFile(ctx context.Context, c *client.Client, w Wish) (done Done, err error) {
+func ToFile(ctx context.Context, c *client.Client, w Request) (done Done, err error) {
 	if _, err := os.Lstat(w.To); err == nil && !w.Replace {
 		return done, fmt.Errorf("write %s: there is something of that name; --force replaces it", w.To)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -201,7 +201,7 @@ func (p *part) removed() error {
 }
 
 // fill gets what is missing of a file, again when it is cut off.
-func (p *part) fill(ctx context.Context, c *client.Client, w Wish) (http.Header, error) {
+func (p *part) fill(ctx context.Context, c *client.Client, w Request) (http.Header, error) {
 	for stalled := 1; ; stalled++ {
 		before := p.size
 		header, err := p.more(ctx, c, w)
@@ -240,7 +240,7 @@ func (e *cutError) Error() string {
 }
 
 // more asks once for what is missing.
-func (p *part) more(ctx context.Context, c *client.Client, w Wish) (http.Header, error) {
+func (p *part) more(ctx context.Context, c *client.Client, w Request) (http.Header, error) {
 	from := p.size
 	if p.tag == "" {
 		from = 0
@@ -331,7 +331,7 @@ func sum(f *os.File) (string, error) {
 }
 
 // place gives the file its name.
-func (p *part) place(w Wish) error {
+func (p *part) place(w Request) error {
 	if err := p.file.Sync(); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/client"
 )
 
 const content = "0123456789"
@@ -26,7 +26,7 @@ func start(t *testing.T, serve http.HandlerFunc) *client.Client {
 	t.Helper()
 	server := httptest.NewTLSServer(serve)
 	t.Cleanup(server.Close)
-	c, err := client.New(client.Context{Server: server.URL, Token: "t", CA: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))})
+	c, err := client.New(client.Config{Server: server.URL, Token: "t", CA: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,40 +94,40 @@ func TestToFile(t *testing.T) {
 		name   string
 		serve  http.HandlerFunc
 		before map[string]string
-		wish   Wish
+		wish   Request
 		after  map[string]string
 		err    string
 	}{
-		{"whole", whole(content), nil, Wish{}, map[string]string{"f": content}, ""},
-		{"with its checksum", with(sumHeader, strings.ToUpper(hash), whole(content)), nil, Wish{}, map[string]string{"f": content}, ""},
-		{"with another checksum", with(sumHeader, strings.Repeat("0", 64), whole(content)), nil, Wish{}, map[string]string{}, "and the one that was taken has 000"},
-		{"that is damaged", whole(content), nil, Wish{Check: damaged}, map[string]string{}, "it is damaged; it was removed again"},
-		{"there is one", whole(content), map[string]string{"f": "old"}, Wish{}, map[string]string{"f": "old"}, "--force replaces it"},
-		{"replaced", whole(content), map[string]string{"f": "old"}, Wish{Replace: true}, map[string]string{"f": content}, ""},
-		{"replaced by a damaged one", whole(content), map[string]string{"f": "old"}, Wish{Replace: true, Check: damaged}, map[string]string{"f": "old"}, "it is damaged"},
-		{"cut off once", cuts(1, 4), nil, Wish{}, map[string]string{"f": content}, ""},
-		{"continued", whole(content), map[string]string{"f.m1.0.part": "0123"}, Wish{}, map[string]string{"f": content}, ""},
-		{"continued where all was there", whole(content), map[string]string{"f.m1.0.part": content}, Wish{}, map[string]string{"f": content}, ""},
-		{"the beginning of another file", whole(content), map[string]string{"f.m1.x.part": "abcd"}, Wish{}, map[string]string{"f": content}, ""},
-		{"others' files", whole(content), map[string]string{"f.part": "x", "g.m1.0.part": "0123", "f.a b.part": "y"}, Wish{}, map[string]string{"f": content, "f.part": "x", "g.m1.0.part": "0123", "f.a b.part": "y"}, ""},
-		{"of no tag", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(content)) }, nil, Wish{}, map[string]string{"f": content}, ""},
+		{"whole", whole(content), nil, Request{}, map[string]string{"f": content}, ""},
+		{"with its checksum", with(sumHeader, strings.ToUpper(hash), whole(content)), nil, Request{}, map[string]string{"f": content}, ""},
+		{"with another checksum", with(sumHeader, strings.Repeat("0", 64), whole(content)), nil, Request{}, map[string]string{}, "and the one that was taken has 000"},
+		{"that is damaged", whole(content), nil, Request{Check: damaged}, map[string]string{}, "it is damaged; it was removed again"},
+		{"there is one", whole(content), map[string]string{"f": "old"}, Request{}, map[string]string{"f": "old"}, "--force replaces it"},
+		{"replaced", whole(content), map[string]string{"f": "old"}, Request{Replace: true}, map[string]string{"f": content}, ""},
+		{"replaced by a damaged one", whole(content), map[string]string{"f": "old"}, Request{Replace: true, Check: damaged}, map[string]string{"f": "old"}, "it is damaged"},
+		{"cut off once", cuts(1, 4), nil, Request{}, map[string]string{"f": content}, ""},
+		{"continued", whole(content), map[string]string{"f.m1.0.part": "0123"}, Request{}, map[string]string{"f": content}, ""},
+		{"continued where all was there", whole(content), map[string]string{"f.m1.0.part": content}, Request{}, map[string]string{"f": content}, ""},
+		{"the beginning of another file", whole(content), map[string]string{"f.m1.x.part": "abcd"}, Request{}, map[string]string{"f": content}, ""},
+		{"others' files", whole(content), map[string]string{"f.part": "x", "g.m1.0.part": "0123", "f.a b.part": "y"}, Request{}, map[string]string{"f": content, "f.part": "x", "g.m1.0.part": "0123", "f.a b.part": "y"}, ""},
+		{"of no tag", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(content)) }, nil, Request{}, map[string]string{"f": content}, ""},
 		{"a tag that is a path", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("ETag", `"../../x"`)
 			_, _ = w.Write([]byte(content))
-		}, nil, Wish{}, map[string]string{"f": content}, ""},
+		}, nil, Request{}, map[string]string{"f": content}, ""},
 		{"refused", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "its host is away", http.StatusServiceUnavailable)
-		}, nil, Wish{}, map[string]string{}, "its host is away"},
+		}, nil, Request{}, map[string]string{}, "its host is away"},
 		{"refused in the middle", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "its host is away", http.StatusServiceUnavailable)
 		},
-			map[string]string{"f.m1.0.part": "0123"}, Wish{}, map[string]string{"f.m1.0.part": "0123"}, "its host is away; 4 bytes are in"},
+			map[string]string{"f.m1.0.part": "0123"}, Request{}, map[string]string{"f.m1.0.part": "0123"}, "its host is away; 4 bytes are in"},
 		{"another part than was asked for", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("ETag", `"m1.0"`)
 			w.Header().Set("Content-Range", "bytes 7-9/10")
 			w.WriteHeader(http.StatusPartialContent)
 			_, _ = w.Write([]byte("789"))
-		}, map[string]string{"f.m1.0.part": "0123"}, Wish{}, map[string]string{"f.m1.0.part": "0123"}, "another part of the file"},
+		}, map[string]string{"f.m1.0.part": "0123"}, Request{}, map[string]string{"f.m1.0.part": "0123"}, "another part of the file"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -153,7 +153,7 @@ func TestEndedInTheMiddle(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w := Wish{Path: "/file", To: filepath.Join(dir, "f"), Say: func(string) { cancel() }} // Ctrl-C when it is cut off
+	w := Request{Path: "/file", To: filepath.Join(dir, "f"), Say: func(string) { cancel() }} // Ctrl-C when it is cut off
 	if _, err := ToFile(ctx, start(t, cuts(1, 4)), w); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
@@ -185,7 +185,7 @@ func TestOneAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer first.close()
-	if _, err := ToFile(t.Context(), start(t, whole(content)), Wish{Path: "/file", To: to}); err == nil || !strings.Contains(err.Error(), "another program") {
+	if _, err := ToFile(t.Context(), start(t, whole(content)), Request{Path: "/file", To: to}); err == nil || !strings.Contains(err.Error(), "another program") {
 		t.Errorf("%v", err)
 	}
 }

@@ -6,17 +6,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/output"
 )
 
@@ -56,104 +55,56 @@ func (l List[T]) Print(all []T) error {
 	})
 }
 
-// Open begins a stream. again says that there was one before, and since for how long there has been none at most.
-type Open func(ctx context.Context, again bool, since time.Duration) (io.ReadCloser, error)
-
-// Below is the stream at a path that begins with all things as they are.
-func Below(c *client.Client, path string) Open {
-	sign := "?"
-	if strings.Contains(path, "?") {
-		sign = "&"
-	}
-	return func(ctx context.Context, _ bool, _ time.Duration) (io.ReadCloser, error) {
-		return c.Stream(ctx, path+sign+"follow=true&gone=true")
-	}
-}
-
-// pause is how long the server is left alone after a connection was lost.
-const pause = time.Second
-
-// Follow prints things until Ctrl-C, which is no error.
-func (l List[T]) Follow(ctx context.Context, open Open) error {
-	printed, started, away := map[string]string{}, time.Now(), ""
-	for first := true; ; first = false {
-		body, err := open(ctx, !first, time.Since(started))
-		refused, ok := errors.AsType[*client.Error](err)
+// Follow prints the changes of a watch until Ctrl-C, which is no error.
+func (l List[T]) Follow(ctx context.Context, changes iter.Seq2[client.Change[T], error]) error {
+	printed, away := map[string]string{}, ""
+	for change, err := range changes {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err == nil:
-			if away != "" {
-				fmt.Fprintln(l.Errs, "the server answers again")
-				away = ""
-			}
-			err = l.stream(body, printed)
-		case first || ok && refused.Status < http.StatusInternalServerError:
+		case err != nil:
 			return fmt.Errorf("%s: %w", l.What, err)
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if unprinted, ok := errors.AsType[*printError](err); ok {
-			return unprinted.err
-		}
-		if why := err.Error(); why != away { // once for as long as it is the same
-			fmt.Fprintf(l.Errs, "the server's answer ended (%s); asked again\n", why)
-			away = why
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(pause):
+		case change.Lost != nil:
+			if why := change.Lost.Error(); why != away { // once for as long as it is the same
+				fmt.Fprintf(l.Errs, "the server's answer ended (%s); asked again\n", why)
+				away = why
+			}
+		case change.Again:
+			fmt.Fprintln(l.Errs, "the server answers again")
+			away = ""
+		default:
+			if err := l.changed(change, printed); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
-// printError reports that nobody takes what is printed.
-type printError struct{ err error }
-
-func (e *printError) Error() string { return e.err.Error() }
-
-// stream prints what is new of one stream until it ends.
-func (l List[T]) stream(body io.ReadCloser, printed map[string]string) error {
-	defer body.Close()
-	for lines := json.NewDecoder(body); ; {
-		var line json.RawMessage
-		if err := lines.Decode(&line); err != nil {
-			return err
-		}
-		var one T
-		var gone struct {
+// changed prints a change, unless the same was printed of the thing.
+func (l List[T]) changed(change client.Change[T], printed map[string]string) error {
+	one := change.Thing
+	if change.Gone {
+		delete(printed, l.Key(one))
+		var named struct {
 			ID   string `json:"id"`
 			Name string `json:"name"`
-			Gone bool   `json:"gone"`
 		}
-		if err := json.Unmarshal(line, &one); err != nil {
-			return err
-		}
-		_ = json.Unmarshal(line, &gone) // what has other fields of these names is not gone
-		if gone.Gone {
-			delete(printed, l.Key(one))
-			if err := l.gone(cmp.Or(gone.Name, gone.ID), line); err != nil {
-				return &printError{err}
-			}
-			continue
-		}
-		key, news := l.Key(one), "once"
-		if l.News != nil {
-			news = l.News(one)
-		}
-		if printed[key] == news {
-			continue
-		}
-		printed[key] = news
-		if err := l.one(one); err != nil {
-			return &printError{err}
-		}
+		_ = json.Unmarshal(change.Line, &named) // it has been read as JSON before
+		return l.gone(cmp.Or(named.Name, named.ID), change.Line)
 	}
+	key, news := l.Key(one), "once"
+	if l.News != nil {
+		news = l.News(one)
+	}
+	if printed[key] == news {
+		return nil
+	}
+	printed[key] = news
+	return l.one(one)
 }
 
-// gone prints that a thing is there no more. By its name alone, or by what a template shows of it, nobody would see that.
+// gone prints that a thing is there no more. By its name alone, or by what a template shows of it, a reader would not see that.
 func (l List[T]) gone(name string, line json.RawMessage) error {
 	switch {
 	case l.Printer.Format.Tabular():

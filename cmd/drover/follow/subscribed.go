@@ -7,19 +7,18 @@ import (
 	"encoding/json"
 	"io"
 	"net/url"
-	"time"
 
 	"github.com/gorilla/websocket"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/client"
 )
 
 // Removed is the field state of a thing that is gone, or no longer the caller's to see.
 const Removed = "removed"
 
 // Subscribed is the stream of what list calls is with, and of each thing of some types of /v3 that changes or goes from then on.
-func Subscribed(c *client.Client, types []string, list func(ctx context.Context, is func(any) error) error) Open {
-	return func(ctx context.Context, _ bool, _ time.Duration) (io.ReadCloser, error) {
+func Subscribed(c *client.Client, types []string, list func(ctx context.Context, is func(any) error) error) func(context.Context) (io.ReadCloser, error) {
+	return func(ctx context.Context) (io.ReadCloser, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		conn, err := c.Subscribe(ctx, "/v3/subscribe?"+url.Values{"resourceTypes": types}.Encode())
 		if err != nil {
@@ -43,7 +42,7 @@ func Subscribed(c *client.Client, types []string, list func(ctx context.Context,
 	}
 }
 
-// relayed is such a stream; whoever closes it has its goroutine ended, too.
+// relayed is such a stream; closing it ends its goroutine, too.
 type relayed struct {
 	*io.PipeReader
 	cancel context.CancelFunc

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/plans"
-	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/records"
 )
 
 // Table collects rows; its first row is the heading.
@@ -139,11 +138,11 @@ func colourRow(line string, row, heading []string) string {
 func colourOf(state string) string {
 	word, _, _ := strings.Cut(strings.ToLower(state), ":")
 	switch word {
-	case string(records.ClusterActive), string(operations.Succeeded), "enabled", "done", "ready":
+	case string(apitypes.ClusterActive), string(apitypes.OperationSucceeded), "enabled", "done", "ready":
 		return green
-	case string(operations.Failed), string(records.ClusterError), string(records.ClusterUnavailable), "disconnected", "refused", "partial":
+	case string(apitypes.OperationFailed), string(apitypes.ClusterError), string(apitypes.ClusterUnavailable), "disconnected", "refused", "partial":
 		return red
-	case string(operations.Aborted), "disabled", "", "-":
+	case string(apitypes.OperationAborted), "disabled", "", "-":
 		return ""
 	}
 	return yellow

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
 )
 
 func (a *App) directoriesCommand() *cobra.Command {
@@ -21,7 +21,7 @@ func (a *App) directoriesCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var page views.List[views.Directory]
+		var page apitypes.List[apitypes.Directory]
 		if err := c.Get(cmd.Context(), "/v1-drover/directories", &page); err != nil {
 			return fmt.Errorf("list directories: %w", err)
 		}
@@ -40,7 +40,7 @@ func (a *App) directoriesCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var d views.Directory
+		var d apitypes.Directory
 		if err := c.Get(cmd.Context(), "/v1-drover/directories/"+url.PathEscape(args[0]), &d); err != nil {
 			return fmt.Errorf("show directory %s: %w", args[0], err)
 		}
@@ -82,7 +82,7 @@ func (a *App) searchDirectories() *cobra.Command {
 	return cmd
 }
 
-// principal is somebody, or a group, as bindings name them.
+// principal is a user, or a group, as bindings name them.
 type principal struct {
 	ID       string `json:"id"`
 	Type     string `json:"principalType"`
@@ -92,7 +92,7 @@ type principal struct {
 }
 
 // at is where a directory is.
-func at(d views.Directory) string {
+func at(d apitypes.Directory) string {
 	switch {
 	case d.LDAP != nil:
 		return d.LDAP.URL
@@ -135,7 +135,7 @@ func (a *App) setDirectory() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var d views.Directory
+			var d apitypes.Directory
 			if err := c.Do(cmd.Context(), "POST", "/v1-drover/directories/set", "application/yaml", text, &d); err != nil {
 				return fmt.Errorf("configure a directory: %w", err)
 			}
@@ -150,7 +150,7 @@ func (a *App) setDirectory() *cobra.Command {
 func (a *App) testDirectory() *cobra.Command {
 	var username string
 	cmd := &cobra.Command{
-		Use: "test KIND", Short: "Ask whether a directory answers, or who somebody is to it; nobody is logged in", Args: a.Needs("KIND"),
+		Use: "test KIND", Short: "Ask whether a directory answers, or who a user is to it, without a login", Args: a.Needs("KIND"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Client()
 			if err != nil {
@@ -164,7 +164,7 @@ func (a *App) testDirectory() *cobra.Command {
 				}
 				body = map[string]string{"username": username, "password": password}
 			}
-			var found views.TestedDirectory
+			var found apitypes.TestedDirectory
 			if err := c.Send(cmd.Context(), "POST", "/v1-drover/directories/"+url.PathEscape(args[0])+"/test", body, &found); err != nil {
 				return fmt.Errorf("test directory %s: %w", args[0], err)
 			}

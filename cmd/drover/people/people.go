@@ -5,6 +5,7 @@ package people
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -12,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/cmd/drover/near"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/output"
+	"github.com/drover-project/drover/cmd/drover/suggest"
 )
 
 // App is what the commands need of the program.
@@ -120,13 +121,13 @@ func (a *App) find(ctx context.Context, c *client.Client, plural, field, name st
 	}
 	var one resource
 	err = c.Get(ctx, "/v3/"+plural+"/"+url.PathEscape(name), &one)
-	if client.NotFound(err) {
+	if errors.Is(err, client.ErrNotFound) {
 		return resource{}, a.Absent("there is no %s %q, or you may not see it%s", what, name, a.meant(ctx, c, plural, name))
 	}
 	return one, err
 }
 
-// meant is what somebody may have meant who mistyped the name of an object, behind a semicolon; "" for nothing.
+// meant is what a user may have meant who mistyped the name of an object, behind a semicolon; "" for nothing.
 func (a *App) meant(ctx context.Context, c *client.Client, plural, name string) string {
 	all, err := list(ctx, c, plural, nil)
 	if err != nil {
@@ -136,7 +137,7 @@ func (a *App) meant(ctx context.Context, c *client.Client, plural, name string) 
 	for _, one := range all {
 		known = append(known, cmp.Or(one.Username, one.Name))
 	}
-	if like := near.Names(name, known); len(like) > 0 {
+	if like := suggest.Names(name, known); len(like) > 0 {
 		return "; did you mean " + strings.Join(like, " or ") + "?"
 	}
 	return ""
@@ -148,7 +149,7 @@ func (a *App) role(ctx context.Context, c *client.Client, name string) (resource
 	if err != nil || r.ID != "" {
 		return r, err
 	}
-	if like := near.Names(name, known); len(like) > 0 {
+	if like := suggest.Names(name, known); len(like) > 0 {
 		return resource{}, a.Absent("there is no role %q; did you mean %s?", name, strings.Join(like, " or "))
 	}
 	return resource{}, a.Absent("there is no role %q, or you may not see it; `drover roles ls` shows those there are", name)
@@ -177,7 +178,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// password asks for a password; whoever types it types it twice.
+// password asks for a password, twice where it is typed.
 func (a *App) password(prompt string) (string, error) {
 	text, err := a.Secret(prompt)
 	if text = strings.TrimRight(text, "\r\n"); text == "" {

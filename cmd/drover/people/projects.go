@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/client"
 )
 
 func (a *App) projectsCommand() *cobra.Command {

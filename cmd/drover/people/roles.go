@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/cmd/drover/near"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/cmd/drover/suggest"
 )
 
 func (a *App) rolesCommand() *cobra.Command {
@@ -35,7 +35,7 @@ func (a *App) rolesCommand() *cobra.Command {
 		}
 		rows := [][]string{{"role", r.ID}, {"name", r.Name}, {"scope", contextOf(r)}}
 		if r.Locked {
-			rows = append(rows, []string{"locked", "it is given to nobody any more"})
+			rows = append(rows, []string{"locked", "it is given to no one any more"})
 		}
 		for _, id := range r.RoleTemplateIDs {
 			rows = append(rows, []string{"inherits", id})
@@ -45,7 +45,7 @@ func (a *App) rolesCommand() *cobra.Command {
 		}
 		return a.Show(r, rows)
 	}}
-	rm := &cobra.Command{Use: "rm ROLE", Short: "Remove a role that nobody has", Args: a.Needs("ROLE"), RunE: func(cmd *cobra.Command, args []string) error {
+	rm := &cobra.Command{Use: "rm ROLE", Short: "Remove a role that no one has", Args: a.Needs("ROLE"), RunE: func(cmd *cobra.Command, args []string) error {
 		c, err := a.Client()
 		if err != nil {
 			return err
@@ -130,7 +130,7 @@ func (a *App) createRole() *cobra.Command {
 	return cmd
 }
 
-// wanted is which binding somebody means.
+// wanted is which binding the user means.
 type wanted struct{ user, group, role, globalRole, cluster, project string }
 
 func (w *wanted) flags(cmd *cobra.Command) {
@@ -151,7 +151,7 @@ func (a *App) resolve(ctx context.Context, c *client.Client, w wanted) (plural s
 		plural, body["globalRoleId"] = "globalrolebindings", w.globalRole
 	case w.role != "" && w.globalRole == "" && w.cluster+w.project != "":
 		r, known, err := a.roleAmong(ctx, c, w.role)
-		switch like := near.Names(w.role, known); {
+		switch like := suggest.Names(w.role, known); {
 		case err == nil && r.ID != "":
 			body["roleTemplateId"] = r.ID
 		case len(like) > 0:
@@ -228,7 +228,7 @@ func (a *App) bindingsCommand() *cobra.Command {
 	})
 	var add, gone wanted
 	give := &cobra.Command{
-		Use: "add", Short: "Give somebody a role", Args: a.Needs(),
+		Use: "add", Short: "Give a user or a group a role", Args: a.Needs(),
 		Example: "  drover bindings add --cluster prod --user ann --role cluster-member\n  drover bindings add --user ann --global-role clusters-create",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.Client()
@@ -300,7 +300,7 @@ func (a *App) unbind(ctx context.Context, ids []string, w wanted) error {
 			return err
 		}
 		if len(found) == 0 {
-			return a.Absent("nobody has that role there, or you may not see it")
+			return a.Absent("no one has that role there, or you may not see it")
 		}
 		for _, b := range found {
 			paths = append(paths, plural+"/"+url.PathEscape(b.ID))
@@ -338,7 +338,7 @@ func (a *App) tokensCommand() *cobra.Command {
 }
 
 func (a *App) listTokens(ctx context.Context, c *client.Client, all bool) error {
-	var page views.List[views.Token]
+	var page apitypes.List[apitypes.Token]
 	if err := c.Get(ctx, fmt.Sprintf("/v1-drover/tokens?limit=5000&all=%t", all), &page); err != nil {
 		return fmt.Errorf("list tokens: %w", err)
 	}

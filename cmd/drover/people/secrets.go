@@ -5,6 +5,7 @@ package people
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,9 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/plans/strictyaml"
-	"github.com/drover-project/drover/server/objects"
 )
 
 // maxManifest bounds the file of a Secret, in bytes: what one may hold, in base64.
@@ -89,7 +90,7 @@ FILE has a Secret in the form of Kubernetes, - is standard input. Namespaces tha
 			}
 			body := map[string]any{"name": o.Name, "kind": o.Type, "data": data, "labels": o.Labels, "annotations": o.Annotations}
 			verb, err := "changed", c.Send(cmd.Context(), "PUT", secretsOf(p)+"/"+url.PathEscape(o.Name), body, nil)
-			if client.NotFound(err) {
+			if errors.Is(err, client.ErrNotFound) {
 				verb, err = "made", c.Send(cmd.Context(), "POST", secretsOf(p), body, nil)
 			}
 			if err != nil {
@@ -144,7 +145,7 @@ func (a *App) removeSecret() *cobra.Command {
 		Use: "rm-secret PROJECT SECRET", Short: "Take a secret from all namespaces of a project", Args: a.Needs("PROJECT", "SECRET"),
 	}, func(ctx context.Context, c *client.Client, p resource, args []string) error {
 		err := c.Send(ctx, "DELETE", secretsOf(p)+"/"+url.PathEscape(args[1]), nil, nil)
-		if client.NotFound(err) {
+		if errors.Is(err, client.ErrNotFound) {
 			return a.Absent("project %s has no secret %q, or you may not see it; `drover projects secrets %s` shows those there are", p.ID, args[1], p.ID)
 		}
 		if err != nil {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/cmd/drover/misuse"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
 )
 
 func (a *App) usersCommand() *cobra.Command {
@@ -81,7 +81,7 @@ func (a *App) createUser() *cobra.Command {
 				return err
 			}
 			known, err := list(cmd.Context(), c, "globalroles", nil)
-			for _, name := range roles { // before anything is made, for whoever sees roles
+			for _, name := range roles { // before anything is made, for callers who see roles
 				if err == nil && len(known) > 0 && !slices.ContainsFunc(known, func(r resource) bool { return r.ID == name }) {
 					return a.Absent("there is no global role %q; `drover roles ls` shows those there are", name)
 				}
@@ -127,7 +127,7 @@ func (a *App) changeUser(verb, short string, change map[string]any, done string)
 
 func (a *App) passwordCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "passwd [USER]", Short: "Give a user another password, or yourself; their other sessions end", Args: misuse.Between(0, "USER"),
+		Use: "passwd [USER]", Short: "Give a user another password, or yourself; their other sessions end", Args: usageerr.Between(0, "USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return a.onUser(cmd.Context(), args[0], func(c *client.Client, u resource) error {
@@ -196,7 +196,7 @@ func (a *App) whoamiCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var me views.WhoAmI
+		var me apitypes.WhoAmI
 		if err := c.Get(cmd.Context(), "/v1-drover/whoami", &me); err != nil {
 			return err
 		}

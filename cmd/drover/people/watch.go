@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/follow"
 )
 
@@ -36,9 +36,10 @@ func (a *App) command(l listing) *cobra.Command {
 			return err
 		}
 		if watch {
-			return a.following(l).Follow(cmd.Context(), follow.Subscribed(c, l.types, func(ctx context.Context, is func(any) error) error {
+			open := follow.Subscribed(c, l.types, func(ctx context.Context, is func(any) error) error {
 				return l.each(ctx, c, func(one resource) error { return is(one) })
-			}))
+			})
+			return a.following(l).Follow(cmd.Context(), client.WatchStream[resource](cmd.Context(), open))
 		}
 		if l.print != nil {
 			return l.print(cmd.Context(), c)

@@ -47,7 +47,7 @@ one with --rotate-ca. Certificates that have ended can be rotated, too. The conf
 	}
 	a.hostFlags(cmd, &f)
 	cmd.Flags().StringSliceVar(&what.Services, "service", nil, "only the certificates of this service, can be given several times: "+strings.Join(pki.Services(), ", "))
-	cmd.Flags().BoolVar(&what.CA, "rotate-ca", false, "the CAs, too, and all certificates whatever --service says")
+	cmd.Flags().BoolVar(&what.CA, "rotate-ca", false, "the CAs, too, and all certificates, with any --service")
 	return cmd
 }
 
@@ -120,7 +120,7 @@ func (c *cluster) writeRequests(dir string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		r := requests[name]
-		// The key first: a request whose key is lost would be signed for nobody.
+		// The key first: a request whose key is lost would be signed in vain.
 		for _, file := range []struct{ name, text string }{{name + "-key.pem", r.KeyPEM}, {name + "-csr.pem", r.CSRPEM}} {
 			if err := durable.WriteFile(filepath.Join(dir, file.name), []byte(file.text), pki.RequestMode); err != nil {
 				return fmt.Errorf("write a request: %w", err)

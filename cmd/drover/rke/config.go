@@ -124,7 +124,7 @@ func asks(cmd *cobra.Command, questions, file bool) (bool, error) {
 	return is && term.IsTerminal(int(in.Fd())), nil
 }
 
-// answers is the config that somebody asks for, with what is still wrong with it as warnings.
+// answers is the config that the user asks for, with what is still wrong with it as warnings.
 func (a *App) answers(cmd *cobra.Command, v *versions.Data) ([]byte, error) {
 	all, err := starter.Ask(cmd.InOrStdin(), a.Err, v.Default(), v.Known)
 	if err != nil {

@@ -76,7 +76,7 @@ func (a *App) saveCommand() *cobra.Command {
 		Long: `Take a snapshot of etcd on every host that has it, with the cluster's state in it. With a bucket, this machine gets one of them from
 its host, opens it, puts it into the bucket and reads it back; the keys come to no host. It needs room for it in $TMPDIR, packed and not.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			wish := func(c *cluster) (w engine.SnapshotWish, err error) {
+			wish := func(c *cluster) (w engine.SnapshotRequest, err error) {
 				if backup := c.config.Services.Etcd.BackupConfig; name == "" {
 					name = snapshots.Name(time.Now(), backup != nil && backup.SafeTimestamp)
 				}
@@ -112,7 +112,7 @@ its host, opens it, puts it into the bucket and reads it back; the keys come to 
 func (a *App) restoreCommand() *cobra.Command {
 	var f flags
 	var b bucket
-	var wish engine.RestoreWish
+	var wish engine.RestoreRequest
 	cmd := &cobra.Command{
 		Use: "snapshot-restore", Short: "Bring a cluster back to a snapshot, on the hosts of its cluster.yml", Args: cobra.NoArgs,
 		Long: `Bring a cluster back to a snapshot. Everything is looked at before anything is changed. The data of now stay beside

@@ -59,7 +59,7 @@ then written there, ready for it. Otherwise what differs is listed, and the exit
 	return cmd
 }
 
-// openRunning reads and checks the files of a cluster that somebody else made.
+// openRunning reads and checks the files of a cluster that another program made.
 func (a *App) openRunning(ctx context.Context, f adoption) (*cluster, error) {
 	if f.kubeconfig == "" && f.state == "" && !f.hosts {
 		f.state = state.FilesOf(f.config).State

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/installers/kubeconfig"
+	rke2versions "github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/migrate"
 	"github.com/drover-project/drover/rke1/migrate/live"
-	rke2versions "github.com/drover-project/drover/server/versions"
 )
 
 func (a *App) migrateCommand() *cobra.Command {
@@ -33,7 +33,7 @@ network plugin, add-ons, registries, settings and flags, and with --kubeconfig a
 and pods that need Docker, which are listed through the cluster's API. Nothing is changed.
 
 Each line has a level: "same" needs nothing, "set" is carried over by a setting of RKE2, "do" is work
-for somebody, and "without" has no equivalent.`,
+for a person, and "without" has no equivalent.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "text" && output != "json" {
 				return fmt.Errorf("--output %q: is neither text nor json", output)

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/rke1/migrate"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // everything asks for many settings at once.

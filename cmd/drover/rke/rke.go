@@ -4,6 +4,7 @@
 package rke
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,10 +71,7 @@ type flags struct {
 }
 
 func (a *App) configFlag(cmd *cobra.Command, f *flags) {
-	path := a.Environ("RKE_CONFIG")
-	if path == "" {
-		path = "cluster.yml"
-	}
+	path := cmp.Or(a.Environ("RKE_CONFIG"), "cluster.yml")
 	cmd.Flags().StringVar(&f.config, "config", path, "cluster's configuration; its state is beside it, named .rkestate (RKE_CONFIG)")
 }
 
@@ -86,7 +84,7 @@ func (a *App) hostFlags(cmd *cobra.Command, f *flags) {
 	s.BoolVar(&f.dryRun, "dry-run", false, "look at everything and print what would be done; do nothing")
 }
 
-// certificateFlags are those of commands that take certificates which somebody else issued.
+// certificateFlags are those of commands that take certificates that another authority issued.
 func certificateFlags(cmd *cobra.Command, f *flags) {
 	cmd.Flags().StringVar(&f.certDir, "cert-dir", "", "directory of certificates (default: the config's name without its ending, and _certs)")
 	cmd.Flags().BoolVar(&f.customCerts, "custom-certs", false, "use the certificates in --cert-dir, and issue none")

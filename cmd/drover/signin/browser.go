@@ -22,8 +22,8 @@ import (
 // patience is how long a login through a browser may take.
 const patience = 10 * time.Minute
 
-// nobody is the port that a browser on another machine is sent to, where it finds nothing and shows the address.
-const nobody = 49152
+// noListener is the port that a browser on another machine is sent to, where it finds nothing and shows the address.
+const noListener = 49152
 
 // errElsewhere is for requests that have nothing to do with this login.
 var errElsewhere = errors.New("this address is not of the login that is under way")
@@ -38,7 +38,7 @@ func (a At) throughBrowser(ctx context.Context, p provider, paste bool, body map
 	var code string
 	var err error
 	if paste {
-		fmt.Fprintf(a.Out, "open this in a browser, and log in:\n\n  %s\n\nIt ends at an address that begins with http://127.0.0.1:%d and shows nothing there.\n", begin(nobody), nobody)
+		fmt.Fprintf(a.Out, "open this in a browser, and log in:\n\n  %s\n\nIt ends at an address that begins with http://127.0.0.1:%d and shows nothing there.\n", begin(noListener), noListener)
 		code, err = a.pasted(answer)
 	} else {
 		code, err = a.waited(ctx, begin, answer)
@@ -116,7 +116,7 @@ func (a At) waited(ctx context.Context, begin func(port int) string, answer stri
 		served <- err // for the end of this function
 		return "", fmt.Errorf("wait for a browser: %w", err)
 	case <-ctx.Done():
-		return "", fmt.Errorf("nobody logged in: %w", context.Cause(ctx))
+		return "", fmt.Errorf("no login was completed: %w", context.Cause(ctx))
 	}
 }
 

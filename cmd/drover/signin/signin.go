@@ -1,4 +1,4 @@
-// Package signin gets a token for somebody who logs in: with a password that the server or a directory checks, or through a
+// Package signin gets a token for a user who logs in: with a password that the server or a directory checks, or through a
 // browser.
 package signin
 
@@ -9,7 +9,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/client"
 )
 
 // How is what the command line says.
@@ -30,7 +30,7 @@ func (h How) Check() error {
 	return nil
 }
 
-// At is where somebody logs in.
+// At is where a user logs in.
 type At struct {
 	// Client has no token.
 	Client *client.Client
@@ -60,7 +60,7 @@ func (a At) Token(ctx context.Context, how How) (string, error) {
 		Data []provider `json:"data"`
 	}
 	err := a.Client.Get(ctx, "/v1-public/authproviders", &list)
-	if client.NotFound(err) { // a server that knows passwords alone
+	if errors.Is(err, client.ErrNotFound) { // a server that knows passwords alone
 		list.Data, err = []provider{{ID: local, Type: "localProvider"}}, nil
 	}
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package archive finds images in archives on this host, as "docker save", "ctr export", crane and skopeo write them.
-// An archive is somebody else's file: what is read of it into memory is bounded, and its
+// An archive is a file of unknown origin: what is read of it into memory is bounded, and its
 // layers are checked against the digests it names.
 package archive
 

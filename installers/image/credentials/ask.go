@@ -1,6 +1,6 @@
 // Asking a credential provider plugin: a request on its standard input, credentials on its
 // standard output. (Kubernetes: CredentialProviderRequest and CredentialProviderResponse of
-// credentialprovider.kubelet.k8s.io.) A plugin is somebody else's program: it is ended when
+// credentialprovider.kubelet.k8s.io.) A plugin is a foreign program: it is ended when
 // it takes too long, and what it prints is bounded and never repeated.
 
 package credentials

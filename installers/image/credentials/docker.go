@@ -1,4 +1,4 @@
-// Credentials of a Docker config.json, for hosts where somebody logged in by hand. A
+// Credentials of a Docker config.json, for hosts where a user logged in by hand. A
 // reader of our own: the one of the Docker CLI starts helper programs it finds in PATH.
 
 package credentials

@@ -46,7 +46,7 @@ func (p Platform) Manifest(ctx context.Context, raw []byte, fetch func(context.C
 			return nil, errors.New("the manifest is not the JSON of an image or an index")
 		}
 		if kind.Schema == 1 {
-			return nil, errors.New("the image is stored in the old form \"schema 1\", which nobody pushes any more; push it again")
+			return nil, errors.New("the image is stored in the old form \"schema 1\", which no tool pushes any more; push it again")
 		}
 		if kind.Manifests == nil {
 			m, err := v1.ParseManifest(bytes.NewReader(raw))

@@ -305,7 +305,7 @@ func PublicName(host string) string {
 	return host
 }
 
-// isLoopback says whether a registry is on this host, where plain HTTP can be listened to by nobody else.
+// isLoopback says whether a registry is on this host, where plain HTTP cannot be listened to by another machine.
 func isLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

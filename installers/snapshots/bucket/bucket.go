@@ -126,17 +126,15 @@ type Object struct {
 	Size int64 // bytes
 	// Changed is when it was put there, by the endpoint's clock.
 	Changed time.Time
-	// Sum is its SHA-256 in hex; "" where nobody has read it and who put it there did not say.
+	// Sum is its SHA-256 in hex; "" where it was neither read nor told.
 	Sum string
 	// Meta is what who put it there wrote beside it, by names in canonical form. A List has none.
 	Meta map[string]string
 }
 
-// Open looks at a config, without asking anybody yet. Close the bucket.
+// Open looks at a config, without a request yet. Close the bucket.
 func Open(c Config) (*Bucket, error) {
-	if c.Stall == 0 {
-		c.Stall = defaultStall
-	}
+	c.Stall = cmp.Or(c.Stall, defaultStall)
 	c.Folder = strings.Trim(c.Folder, "/")
 	if (c.AccessKey == "") != (c.SecretKey == "") {
 		return nil, fmt.Errorf("%s: there is one key of two: give the access key and the secret key, or neither", c)
@@ -321,7 +319,7 @@ type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
-// takeBack does what it can after a failure, whatever became of the context. The failure is what is reported.
+// takeBack does what it can after a failure, even when the context has ended. The failure is what is reported.
 func (b *Bucket) takeBack(ctx context.Context, do func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanLimit)
 	defer cancel()
@@ -356,7 +354,7 @@ func (b *Bucket) Get(ctx context.Context, name string, to io.Writer) (Object, er
 	return o, nil
 }
 
-// Remove removes an object. One that is not there is no error.
+// Remove removes an object. A missing object is no error.
 func (b *Bucket) Remove(ctx context.Context, name string) error {
 	if err := b.client.RemoveObject(ctx, b.config.Bucket, b.key(name), minio.RemoveObjectOptions{}); err != nil {
 		return b.explain(err, "remove "+name)

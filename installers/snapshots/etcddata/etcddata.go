@@ -1,5 +1,5 @@
 // Package etcddata says whether a file is a snapshot of etcd that can be restored. It opens the file as etcd's restore does, and
-// before anybody relies on it: what stopped halfway, or was changed on a disk or on its way, is not a snapshot.
+// before it is relied on: what stopped halfway, or was changed on a disk or on its way, is not a snapshot.
 //
 // Wire source: etcd's etcdutl snapshot save and restore (a database of bbolt, and the SHA-256 of it in the 32 bytes after it;
 // buckets key and meta).
@@ -28,7 +28,7 @@ const (
 	MaxSize = 16 << 30
 	// sector is what the size of a database is a multiple of.
 	sector = 512
-	// openLimit bounds the wait for the lock of a file that nobody else has.
+	// openLimit bounds the wait for the lock of a file that no other process has.
 	openLimit = 10 * time.Second
 )
 
@@ -41,7 +41,7 @@ type Info struct {
 	Revision int64
 }
 
-// Check reads a snapshot to its end and opens it. It keeps a copy in a directory meanwhile, which nobody else can open and
+// Check reads a snapshot to its end and opens it. It keeps a copy in a directory meanwhile, which no other user can open and
 // which is gone afterwards, even after a crash. The error says why the snapshot cannot be restored.
 func Check(ctx context.Context, snapshot io.Reader, dir string) (Info, error) {
 	file, err := spool.New(dir)
@@ -90,7 +90,7 @@ func ownSum(ctx context.Context, file *os.File, size int64) error {
 	return nil
 }
 
-// open opens the database and reads its last revision. A database that somebody made on purpose can lead anywhere: what
+// open opens the database and reads its last revision. A database that was made on purpose can lead anywhere: what
 // bbolt does then becomes an error here.
 func open(file *os.File) (revision int64, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))

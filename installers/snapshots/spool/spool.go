@@ -1,5 +1,5 @@
 // Package spool keeps what is on its way from one place to another, as long as it takes to look at it: in files that have no
-// name, so that nobody else opens them and nothing is left of them after a crash. Snapshots have every Secret of a cluster in them.
+// name, so that no other process opens them and nothing is left of them after a crash. Snapshots have every Secret of a cluster in them.
 package spool
 
 import (

@@ -133,7 +133,7 @@ func sameApplied(dir string, names []string, source string, a Entry) (name strin
 	return "", false
 }
 
-// nextApplied is the time in a new name: later than every name there is, whatever the clock says.
+// nextApplied is the time in a new name: later than every name there is, even after the clock went back.
 func nextApplied(names []string, now time.Time) string {
 	if len(names) > 0 {
 		newest, err := time.Parse(appliedLayout, appliedName.FindStringSubmatch(names[len(names)-1])[1])

@@ -76,13 +76,13 @@ type Change struct {
 	Want Entry
 }
 
-// errSpecial is what is at the path of a file, when a file there would break whoever uses it.
+// errSpecial is what is at the path of a file, when a file there would break its users.
 var errSpecial = errors.New("a device, pipe or socket is there, which is not replaced")
 
 // errChanged says that an entry is not what it was when it was looked at.
 var errChanged = errors.New("it changed while it was brought to its state")
 
-// bringTries is how often an entry that somebody else changes is looked at anew.
+// bringTries is how often an entry that another process changes is looked at anew.
 const bringTries = 3
 
 // Bring brings one entry to the wanted state and returns what had to be done.

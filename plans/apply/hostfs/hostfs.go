@@ -92,7 +92,7 @@ func setOpened(f *os.File, c Change) error {
 // ErrMounted is what is in the way of an entry that is the place of a mount.
 var ErrMounted = errors.New("something is mounted there, which has to be unmounted first")
 
-// remove removes an entry. One that is gone already is not an error. Of a tree whose directory is
+// remove removes an entry. An entry that is gone already is not an error. Of a tree whose directory is
 // the place of a mount everything but that directory is removed.
 func (h FS) remove(dir *os.Root, base string, tree bool) error {
 	do := dir.Remove

@@ -5,6 +5,7 @@
 package hostfs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,10 +42,7 @@ func (h FS) open(name string, create bool) (*os.Root, error) {
 
 // walk resolves name; on an error nothing stays open.
 func (h FS) walk(name string, w walk) (*walk, error) {
-	root := h.Root
-	if root == "" {
-		root = "/"
-	}
+	root := cmp.Or(h.Root, "/")
 	top, err := os.OpenRoot(root)
 	if err != nil {
 		return nil, err

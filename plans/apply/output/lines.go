@@ -64,7 +64,7 @@ func (l *Lines) Gap(n, at int64) {
 }
 
 // Flush logs what is there of incomplete lines, when nothing more of them will come; at is
-// the offset of whatever comes next.
+// the offset of what comes next.
 func (l *Lines) Flush(at int64) {
 	for _, s := range []Stream{Stdout, Stderr} {
 		if len(l.part[s]) > 0 {

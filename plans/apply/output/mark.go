@@ -14,7 +14,7 @@ import (
 // markFile is the file's name. It has three numbers, see Mark.
 const markFile = "told"
 
-// markFormat has one length whatever the numbers, so that one write replaces another whole.
+// markFormat has one length for all numbers, so that one write replaces another whole.
 const markFormat = "%020d %020d %020d\n"
 
 // Mark is how far the output of a try was reported.

@@ -136,7 +136,7 @@ func (r *Recorder) closeSegment() {
 	}
 }
 
-// Finish drops whatever comes later. It returns the number of bytes printed.
+// Finish drops what comes later. It returns the number of bytes printed.
 func (r *Recorder) Finish() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,7 +184,7 @@ func NewFollower(dir string) *Follower { return &Follower{dir: dir} }
 // end only a part, so that the caller can see to other things.
 func (f *Follower) Next(each func(Chunk)) error {
 	for range segmentsKept + 2 {
-		// A writer is done with a segment before it begins the next, so whoever sees the next
+		// A writer is done with a segment before it begins the next, so a reader that sees the next
 		// first and then reads this one to its end misses nothing.
 		next, newer, err := f.newer()
 		if err != nil {

@@ -33,7 +33,7 @@ const (
 // Prober asks probes. Its methods may be called at the same time.
 type Prober struct {
 	Host hostfs.FS // where certificates are read from
-	// Units says what state a systemd unit is in; nil when there is nobody to ask.
+	// Units says what state a systemd unit is in; nil when there is no systemd to ask.
 	Units  func(ctx context.Context, unit string) (activeState, subState string, err error)
 	Logger *slog.Logger
 	Now    func() time.Time
@@ -167,7 +167,7 @@ func sameHost(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// probeTLS is made anew each time, as the files may change. One that cannot be read is logged
+// probeTLS is made anew each time, as the files may change. A file that cannot be read is logged
 // and left out: whether the probe can do without it is for the other side to say.
 func (r *Prober) probeTLS(log noteLog, name string, get plans.HTTPGet) *tls.Config {
 	if get.Insecure {

@@ -26,7 +26,7 @@ var (
 	// ErrNeverStarted says that the command did not run and never will.
 	ErrNeverStarted = errors.New("the command was never started")
 	// ErrLost says that the command was started and its supervisor is gone without a result:
-	// the host was rebooted, or somebody killed it.
+	// the host was rebooted, or a user killed it.
 	ErrLost = errors.New("the command's supervisor died without a result")
 )
 
@@ -111,7 +111,7 @@ func Attach(dir string, known Identity) (*Running, *Result, error) {
 	if r, ok, err := readResult(dir); err != nil || ok {
 		return nil, &r, err
 	}
-	// A directory that is gone says nothing; in one that is there, whoever ran it claimed it.
+	// A directory that is gone says nothing; a directory that is there was claimed by the process that ran the command.
 	if _, err := os.Stat(filepath.Join(dir, claimedFile)); errors.Is(err, fs.ErrNotExist) && (there || known.PID == 0) {
 		return nil, nil, ErrNeverStarted
 	}
@@ -267,7 +267,7 @@ func (r *Running) signal(s unix.Signal) error {
 }
 
 // Reap lets the kernel forget a supervisor that ended, if it is a child of ours, and says
-// whether it ended. One whose command left a process behind lives as long as that.
+// whether it ended. A supervisor whose command left a process behind lives as long as that.
 func (r *Running) Reap() bool {
 	if !r.Identity.Alive() {
 		_, _ = unix.Wait4(r.Identity.PID, nil, unix.WNOHANG, nil) // no child of ours: nothing to do

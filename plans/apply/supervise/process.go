@@ -45,7 +45,7 @@ func Alive(dir string) bool {
 	return readJSON(filepath.Join(dir, identityFile), maxResultSize, &id) == nil && id.Alive()
 }
 
-// Alive says whether the process still runs. One that ended and waits to be reaped does not.
+// Alive says whether the process still runs. A process that ended and waits to be reaped does not.
 func (id Identity) Alive() bool {
 	if id.PID <= 0 {
 		return false
@@ -88,7 +88,7 @@ func (id Identity) KillLeftovers(env string) int {
 		return 0
 	}
 	if now, err := identify(id.PID); err == nil && now.Start != id.Start {
-		return 0 // the number, and with it the session's, belongs to somebody else now
+		return 0 // the number, and with it the session's, belongs to another process now
 	}
 	names, err := os.ReadDir("/proc")
 	if err != nil {

@@ -9,8 +9,8 @@
 //	kill           the agent: the command is to be killed
 //	told           the agent: how far the output was reported, see apply
 //
-// Whoever renames command.json first decides whether the command runs, so it runs at
-// most once whatever dies when.
+// The process that renames command.json first decides whether the command runs, so it runs at
+// most once, in any order of crashes.
 
 package supervise
 

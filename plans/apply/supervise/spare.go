@@ -191,7 +191,7 @@ func (c *caller) mayBegin() bool {
 
 // announce sends an agent that waits the result, and leaves it the disk for a moment: it
 // has better to do there than to wait for the supervisor's own record, which is for an agent
-// that is not there. One that has gone, or goes, finds the result in its file.
+// that is not there. A supervisor that has gone, or goes, finds the result in its file.
 func (c *caller) announce(r Result) {
 	b, err := json.Marshal(r)
 	if err != nil {

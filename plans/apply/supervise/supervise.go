@@ -64,7 +64,7 @@ func supervise(dir string, id Identity, signals <-chan os.Signal) error {
 	}
 	command, err := readCommand(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another one has it, or nobody may
+		return nil // another process has it, or none may
 	}
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func superviseLater(_ string, id Identity, signals <-chan os.Signal) error {
 	}
 	defer result.Close()
 	if err := agent.settled(); err != nil {
-		return nil // nobody waits any more
+		return nil // no caller waits any more
 	}
 	dir, ok, err := agent.directory()
 	if err != nil || !ok || !agent.mayBegin() {
@@ -104,7 +104,7 @@ func superviseLater(_ string, id Identity, signals <-chan os.Signal) error {
 	}
 	command, err := readCommand(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // nobody may have it any more
+		return nil // no process may have it any more
 	}
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ type run struct {
 	result   Result
 }
 
-// once runs the command if nobody else has it, and writes down how it ended.
+// once runs the command if no other process has it, and writes down how it ended.
 func (r *run) once() error {
 	claimed := filepath.Join(r.dir, claimedFile)
 	if err := os.Rename(filepath.Join(r.dir, commandFile), claimed); errors.Is(err, fs.ErrNotExist) {
@@ -142,7 +142,7 @@ func (r *run) once() error {
 	if err := r.writeResult(result); err != nil {
 		return err
 	}
-	// A process that the command left behind may go on writing; with nobody to read it would
+	// A process that the command left behind may go on writing; with no reader it would
 	// be killed by SIGPIPE or stand still.
 	if r.pipes != nil {
 		<-r.pipes
@@ -199,7 +199,7 @@ func (r *run) start() error {
 	return nil
 }
 
-// exec starts the process, again for a short while when somebody still has the
+// exec starts the process, again for a short while when another process still has the
 // executable open for writing: a fork of the agent may hold a file it just wrote.
 func (r *run) exec(stdout, stderr *os.File) error {
 	if _, err := os.Stat(filepath.Join(r.dir, killFile)); err == nil {
@@ -241,7 +241,7 @@ func (r *run) wait() {
 		select {
 		case <-exited:
 			if grace != nil {
-				r.kill(syscall.SIGKILL) // whatever of the group did not listen
+				r.kill(syscall.SIGKILL) // processes of the group that did not listen
 			}
 			return
 		case s := <-r.signals:
@@ -260,7 +260,7 @@ func (r *run) wait() {
 
 // kill signals the command's whole group.
 func (r *run) kill(s syscall.Signal) {
-	_ = syscall.Kill(-r.process.Process.Pid, s) // nobody left to signal is fine
+	_ = syscall.Kill(-r.process.Process.Pid, s) // no process left to signal is fine
 }
 
 // reserveResult makes the file that will become the result.
@@ -276,7 +276,7 @@ func reserveResult(dir string) (*os.File, error) {
 }
 
 // writeResult writes the result for as long as it takes: without it the command would run
-// a second time. It gives up only when its directory is gone, for then nobody asks.
+// a second time. It gives up only when its directory is gone, for then no caller asks.
 //
 // Output and result are synced before the result has its name.
 func (r *run) writeResult(result Result) error {

@@ -149,7 +149,7 @@ func tagOf(image string) string {
 	return tag
 }
 
-// missingImages are the images without which a version that nobody knows cannot be deployed.
+// missingImages are the images without which a version that is not known cannot be deployed.
 func (k *checker) missingImages(v config.Version) []string {
 	i, c := &k.c.SystemImages, k.c
 	type image struct{ name, value string }

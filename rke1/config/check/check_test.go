@@ -154,7 +154,7 @@ func TestWarns(t *testing.T) {
 		{"DNS elsewhere", good + "services: {kubelet: {cluster_dns_server: 10.53.0.10}}", "cluster_dns_server: 10.53.0.10 is not in the range of services, 10.43.0.0/16"},
 		{"two ranges of services", good + "services: {kube-controller: {service_cluster_ip_range: 10.44.0.0/16}}", `service_cluster_ip_range: "10.44.0.0/16" is not that of kube-api`},
 		{"pods among services", good + "services: {kube-controller: {cluster_cidr: 10.43.128.0/17}}", "cluster_cidr: 10.43.128.0/17 of pods overlaps with 10.43.0.0/16 of services"},
-		{"an endpoint with a scheme", good + "services: {etcd: {backup_config: {s3backupconfig: {endpoint: 'https://e', bucket_name: b}}}}", "https://e is taken by nobody"},
+		{"an endpoint with a scheme", good + "services: {etcd: {backup_config: {s3backupconfig: {endpoint: 'https://e', bucket_name: b}}}}", "https://e is taken by no program"},
 		{"one key of two", good + "services: {etcd: {backup_config: {s3backupconfig: {endpoint: e, bucket_name: b, access_key: k}}}}", "there is one key of two"},
 		{"keys in a container", good + "services: {etcd: {backup_config: {s3backupconfig: {endpoint: e, bucket_name: b, access_key: k, secret_key: s}}}}", "etcd-rolling-snapshots has the bucket's keys"},
 		{"a registry with a scheme", good + "private_registries: [{url: 'https://r'}]", "private_registries[0].url: has a scheme"},

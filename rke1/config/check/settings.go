@@ -279,7 +279,7 @@ func (k *checker) backup() {
 		}
 	}
 	if strings.Contains(b.S3.Endpoint, "://") {
-		k.warn(path+".s3backupconfig.endpoint", "%s is taken by nobody as it is: it is a host, or host:port, and TLS is always used", b.S3.Endpoint)
+		k.warn(path+".s3backupconfig.endpoint", "%s is taken by no program as it is: it is a host, or host:port, and TLS is always used", b.S3.Endpoint)
 	}
 	if (b.S3.AccessKey == "") != (b.S3.SecretKey == "") {
 		k.warn(path+".s3backupconfig", "there is one key of two, access_key and secret_key: no bucket opens by it")

@@ -4,6 +4,7 @@ package starter
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -33,10 +34,7 @@ func newAsker(in io.Reader, out io.Writer) *asker {
 
 // text asks until the answer is right, says why one is not, and takes the default for an empty one. "" as the default is shown as none.
 func (a *asker) text(question, usual string, check func(string) error) string {
-	shown := usual
-	if shown == "" {
-		shown = "none"
-	}
+	shown := cmp.Or(usual, "none")
 	for try := 1; a.err == nil; try++ {
 		fmt.Fprintf(a.out, "[+] %s [%s]: ", question, shown)
 		if !a.in.Scan() {
@@ -46,10 +44,7 @@ func (a *asker) text(question, usual string, check func(string) error) string {
 			}
 			break
 		}
-		answer := strings.TrimSpace(a.in.Text())
-		if answer == "" {
-			answer = usual
-		}
+		answer := cmp.Or(strings.TrimSpace(a.in.Text()), usual)
 		fault := error(nil)
 		if check != nil {
 			fault = check(answer)

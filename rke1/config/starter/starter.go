@@ -1,4 +1,4 @@
-// Package starter makes the first cluster.yml of somebody: a commented text to be edited, or the
+// Package starter makes the first cluster.yml of a user: a commented text to be edited, or the
 // config that follows from answers to questions.
 package starter
 
@@ -132,7 +132,7 @@ addon_job_timeout: 45                   # seconds
 ignore_docker_version: false            # true takes hosts with any version of Docker
 `
 
-// Answers are what somebody said who was asked. What is empty was not answered and gets its
+// Answers are what the user said. What is empty was not answered and gets its
 // default later.
 type Answers struct {
 	SSHKeyPath        string

@@ -31,7 +31,7 @@ func Deploy(ctx context.Context, r *run.Run) error {
 			return err
 		}
 	}
-	// Those that could be read are applied, whatever became of the others.
+	// Add-ons that could be read are applied, even when others failed.
 	users, err := addons.Users(ctx, r.Work.Config, r.Addons)
 	r.Fail(err)
 	var unready []string

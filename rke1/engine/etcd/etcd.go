@@ -228,7 +228,7 @@ func promote(ctx context.Context, r *run.Run, h, by *run.Host, member *etcdserve
 		if err == nil {
 			is := MemberOf(list, h.Node)
 			if is == nil {
-				return fmt.Errorf("etcd on host %s is not a member any more: somebody removed it while it joined", h.Node.Address)
+				return fmt.Errorf("etcd on host %s is not a member any more: it was removed while it joined", h.Node.Address)
 			}
 			if !is.IsLearner {
 				return healthy(ctx, r, h)
@@ -257,7 +257,7 @@ const MoveEtcdAside = `if [ -d "$1/member" ]; then mkdir "$2" && mv "$1/member" 
 // It is kept: it may be the last copy of something. It is renamed within the directory, where a disk of its own may be mounted.
 func setDataAside(ctx context.Context, r *run.Run, h *run.Host) error {
 	if is := plane.Found(h, desired.Etcd); is != nil && is.Running {
-		return fmt.Errorf("host %s runs an etcd that is not a member of this cluster: see whose it is, and remove its container there (docker rm -f etcd) if it is nobody's", h.Node.Address)
+		return fmt.Errorf("host %s runs an etcd that is not a member of this cluster: see whose it is, and remove its container there (docker rm -f etcd) if it is in no use", h.Node.Address)
 	}
 	if err := h.Discard(ctx, desired.Etcd); err != nil {
 		return err

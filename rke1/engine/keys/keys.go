@@ -131,7 +131,7 @@ const SecretsPage = 100
 func Otherwise(ctx context.Context, r *run.Run, prefix string) (left int, err error) {
 	hosts := r.With(config.RoleEtcd)
 	if len(hosts) == 0 {
-		r.Report.Warn("the etcd of this cluster is somebody else's: whether every Secret in it was written again cannot be seen")
+		r.Report.Warn("the etcd of this cluster is external: whether every Secret in it was written again cannot be seen")
 		return 0, nil
 	}
 	dir := "/registry/secrets/"

@@ -36,7 +36,7 @@ type Source struct {
 }
 
 // Reach reaches all hosts whose data or API servers would go on with the old cluster.
-func Reach(ctx context.Context, r *run.Run, wish snapshot.RestoreWish) error {
+func Reach(ctx context.Context, r *run.Run, wish snapshot.RestoreRequest) error {
 	if err := reach.Every(ctx, r, config.RoleEtcd, config.RoleControlPlane); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func Reach(ctx context.Context, r *run.Run, wish snapshot.RestoreWish) error {
 
 // Find looks at the snapshot on every host of etcd and reads the state in it. It changes nothing, but gets the archive from
 // the bucket, if there is one.
-func Find(ctx context.Context, r *run.Run, wish snapshot.RestoreWish) (*Source, error) {
+func Find(ctx context.Context, r *run.Run, wish snapshot.RestoreRequest) (*Source, error) {
 	hosts, only := r.With(config.RoleEtcd), ""
 	if wish.S3 != nil {
 		var err error
@@ -81,7 +81,7 @@ func Find(ctx context.Context, r *run.Run, wish snapshot.RestoreWish) (*Source, 
 }
 
 // stateIn reads and checks the state in the archive.
-func stateIn(ctx context.Context, r *run.Run, from *Source, wish snapshot.RestoreWish) error {
+func stateIn(ctx context.Context, r *run.Run, from *Source, wish snapshot.RestoreRequest) error {
 	r.Line("etcd", "Checking if state file is included in snapshot file for [%s]", wish.Name)
 	if !from.State {
 		if wish.LocalState {
@@ -116,7 +116,7 @@ func stateIn(ctx context.Context, r *run.Run, from *Source, wish snapshot.Restor
 }
 
 // Begin writes down that the restore has begun.
-func Begin(ctx context.Context, r *run.Run, w run.Work, from *Source, wish snapshot.RestoreWish) error {
+func Begin(ctx context.Context, r *run.Run, w run.Work, from *Source, wish snapshot.RestoreRequest) error {
 	next, stale, err := change.Restored(w.Cluster(), from.Kept, wish.Name, r.Source(), rand.Reader)
 	if err != nil {
 		return err

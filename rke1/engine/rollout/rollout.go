@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func ControlPlane(ctx context.Context, r *run.Run) error {
 		r.Line("controlplane", "Successfully started Controller Plane..")
 		return api.Open(ctx, r)
 	}
-	// A control plane that does not answer at all is mended before anybody is asked to leave his node.
+	// A control plane that does not answer at all is mended before any node is drained.
 	if err := api.Open(ctx, r); err != nil {
 		r.Report.Warn("the cluster's API does not answer; its control plane is brought to what it should be without cordons: " + err.Error())
 		if err := run.Each(ctx, hosts, 1, bring); err != nil {
@@ -124,9 +125,7 @@ func unavailable(r *run.Run, role, text, usual string) (int, error) {
 	if len(all) == 0 {
 		return 1, nil
 	}
-	if text == "" {
-		text = usual
-	}
+	text = cmp.Or(text, usual)
 	limit, err := share(text, len(all))
 	if err != nil {
 		return 0, fmt.Errorf("upgrade_strategy of role %s: %w", role, err)
@@ -209,7 +208,7 @@ func Turn(ctx context.Context, r *run.Run, h *run.Host, planes []string) error {
 	return release(ctx, r, h)
 }
 
-// Mend starts what does not run of the things to do on a host, and returns the others. Nobody is disturbed by that, and pods may need
+// Mend starts what does not run of the things to do on a host, and returns the others. That disturbs no pod, and pods may need
 // it to leave: those of a host whose kubelet stands still, or has no API server because a replacement of it was interrupted, never end.
 // Where the sidekick is to be replaced everything that has its volumes goes with it, as one.
 func Mend(ctx context.Context, r *run.Run, h *run.Host, planes []string, todo []diff.Difference) ([]diff.Difference, error) {

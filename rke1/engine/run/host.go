@@ -81,5 +81,5 @@ func Names(hosts []*Host) string {
 type TakenError struct{ Containers []string }
 
 func (e *TakenError) Error() string {
-	return fmt.Sprintf("containers of somebody else have names that the cluster needs; remove or rename them (docker rename): %v", e.Containers)
+	return fmt.Sprintf("containers that are not of this cluster have names that it needs; remove or rename them (docker rename): %v", e.Containers)
 }

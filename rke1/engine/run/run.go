@@ -3,6 +3,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -144,9 +145,7 @@ type Run struct {
 
 // New prepares a run without doing anything yet.
 func New(o Options, w Work) *Run {
-	if o.Pause == 0 {
-		o.Pause = 5 * time.Second
-	}
+	o.Pause = cmp.Or(o.Pause, 5*time.Second)
 	r := &Run{Options: o, Work: w, Hosts: map[string]*Host{}, Down: map[string]error{}}
 	if w.Before != nil {
 		r.Before = *w.Before

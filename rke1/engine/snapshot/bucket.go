@@ -27,7 +27,7 @@ func SnapshotsOf(r *run.Run, h *run.Host) inbucket.Host {
 }
 
 // PutIntoBucket puts the snapshot of one host into the bucket, and removes those there that have had their time.
-func PutIntoBucket(ctx context.Context, r *run.Run, wish SnapshotWish, all []snapshots.Snapshot) error {
+func PutIntoBucket(ctx context.Context, r *run.Run, wish SnapshotRequest, all []snapshots.Snapshot) error {
 	if wish.S3 == nil {
 		return nil
 	}
@@ -71,7 +71,7 @@ func PutIntoBucket(ctx context.Context, r *run.Run, wish SnapshotWish, all []sna
 
 // Download gets a snapshot out of the bucket and puts it on a host, unless one has it. It returns the sum of its data, by which hosts that have
 // it are known; "" is any, where the hosts got it by their own role.
-func Download(ctx context.Context, r *run.Run, hosts []*run.Host, wish RestoreWish) (sum string, err error) {
+func Download(ctx context.Context, r *run.Run, hosts []*run.Host, wish RestoreRequest) (sum string, err error) {
 	if !wish.S3.HasKeys() {
 		return "", run.Each(ctx, hosts, run.Parallel, func(ctx context.Context, h *run.Host) error {
 			once, err := r.Plan.Once(h.Node.Address)
@@ -115,7 +115,7 @@ type Listed struct {
 }
 
 // Free says whether a snapshot of the name can go into the bucket; nil where there is none, or where the hosts open it by their own role.
-func Free(ctx context.Context, wish SnapshotWish, o inbucket.Options) error {
+func Free(ctx context.Context, wish SnapshotRequest, o inbucket.Options) error {
 	if !wish.S3.HasKeys() {
 		return nil
 	}
@@ -128,7 +128,7 @@ func Free(ctx context.Context, wish SnapshotWish, o inbucket.Options) error {
 }
 
 // Remove removes a snapshot from the bucket, if there is one, and from the hosts of etcd that answered.
-func Remove(ctx context.Context, r *run.Run, wish SnapshotWish) error {
+func Remove(ctx context.Context, r *run.Run, wish SnapshotRequest) error {
 	if wish.S3.HasKeys() {
 		b, err := inbucket.Open(wish.S3, r.Buckets)
 		if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/drover-project/drover/rke1/state"
 )
 
-// RestoreWish is what to restore.
-type RestoreWish struct {
+// RestoreRequest is what to restore.
+type RestoreRequest struct {
 	Name string
 	// LocalState keeps the state that is here; else the one in the archive takes its place, with its certificates and keys.
 	LocalState bool
@@ -29,8 +29,8 @@ type RestoreWish struct {
 	S3 *config.S3Backup
 }
 
-// SnapshotWish is a snapshot to take.
-type SnapshotWish struct {
+// SnapshotRequest is a snapshot to take.
+type SnapshotRequest struct {
 	Name string
 	// S3 is the bucket that it goes to besides; nil is none.
 	S3 *config.S3Backup
@@ -68,7 +68,7 @@ func Inspect(ctx context.Context, r *run.Run, h *run.Host, name string) (*snapsh
 }
 
 // Save takes it on all members at the same time.
-func Save(ctx context.Context, r *run.Run, wish SnapshotWish) ([]snapshots.Snapshot, error) {
+func Save(ctx context.Context, r *run.Run, wish SnapshotRequest) ([]snapshots.Snapshot, error) {
 	name := wish.Name
 	text, err := state.Compact(r.Work.Before)
 	if err != nil {
@@ -102,7 +102,7 @@ func Save(ctx context.Context, r *run.Run, wish SnapshotWish) ([]snapshots.Snaps
 }
 
 // saveOn takes it on one host: with the state beside it, which goes into the archive and not anywhere else.
-func saveOn(ctx context.Context, r *run.Run, h *run.Host, wish SnapshotWish, text []byte) (*snapshots.Snapshot, error) {
+func saveOn(ctx context.Context, r *run.Run, h *run.Host, wish SnapshotRequest, text []byte) (*snapshots.Snapshot, error) {
 	name := wish.Name
 	was, _, err := Inspect(ctx, r, h, name)
 	if err != nil {
@@ -166,7 +166,7 @@ func FirstSnapshots(ctx context.Context, r *run.Run) {
 	if err == nil {
 		err = run.Each(ctx, hosts, run.Parallel, func(ctx context.Context, h *run.Host) error {
 			h.Schedules = false
-			if _, err := saveOn(ctx, r, h, SnapshotWish{Name: name}, text); err != nil {
+			if _, err := saveOn(ctx, r, h, SnapshotRequest{Name: name}, text); err != nil {
 				return fmt.Errorf("host [%s]: %w", h.Node.Address, err)
 			}
 			return nil

@@ -3,6 +3,7 @@
 package bounds
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -31,18 +32,14 @@ func Each[L interface {
 	runtime.Object
 	metav1.ListInterface
 }, P any](ctx context.Context, bytes int64, options metav1.ListOptions, ask func(context.Context, metav1.ListOptions) (L, error), do func(P) error) (version string, err error) {
-	if options.Limit == 0 {
-		options.Limit = Page
-	}
+	options.Limit = cmp.Or(options.Limit, Page)
 	ctx = answers.Together(ctx, "a whole list", bytes)
 	for {
 		list, err := one(ctx, options, ask, do)
 		if err != nil {
 			return "", err
 		}
-		if version == "" {
-			version = list.GetResourceVersion()
-		}
+		version = cmp.Or(version, list.GetResourceVersion())
 		next := list.GetContinue()
 		if next == "" {
 			return version, nil

@@ -3,6 +3,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -74,10 +75,7 @@ func one[T any](take func(*T)) func(runtime.Object) error {
 // nodeOf is a node by the name that cluster.yml has for it, which in a cloud is not that of the object.
 func nodeOf(n *corev1.Node) migrate.Node {
 	ready, _ := kube.Ready(*n)
-	name := n.Labels[hostname]
-	if name == "" {
-		name = n.Name
-	}
+	name := cmp.Or(n.Labels[hostname], n.Name)
 	info := n.Status.NodeInfo
 	return migrate.Node{Name: strings.ToLower(name), OS: info.OSImage, Runtime: info.ContainerRuntimeVersion, Kubelet: info.KubeletVersion, Ready: ready}
 }

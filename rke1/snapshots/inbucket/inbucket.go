@@ -38,7 +38,7 @@ type Options struct {
 	Way func(*http.Transport)
 }
 
-// Open opens the bucket of a config that has keys, asking nobody yet. Close it.
+// Open opens the bucket of a config that has keys, without a request yet. Close it.
 func Open(s3 *config.S3Backup, o Options) (*Bucket, error) {
 	b, err := bucket.Open(bucket.Config{
 		Endpoint: s3.Endpoint, Bucket: s3.BucketName, Region: s3.Region, Folder: s3.Folder, AccessKey: s3.AccessKey, SecretKey: s3.SecretKey, CA: s3.CustomCA,
@@ -116,7 +116,7 @@ func (b *Bucket) Expire(ctx context.Context, name string, keep int) (removed []s
 	}
 	var failed error
 	for _, o := range bucket.Expired(all, series, keep) {
-		if o.Name == snapshots.File(name) { // the newest, whatever the endpoint's clock says
+		if o.Name == snapshots.File(name) { // the newest by name, since the endpoint's clock may be wrong
 			continue
 		}
 		if err := b.Remove(ctx, o.Name); err != nil {

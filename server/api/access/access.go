@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/directories/desk"
+	"github.com/drover-project/drover/server/directories/logins"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/settings"
@@ -25,9 +25,7 @@ type API struct {
 	Settings *settings.Settings
 	People   *people.People
 	// Directories are searched for people and groups; nil for none.
-	Directories *desk.Desk
-	// V3 shows what was made or changed; it is set after it was made with Kinds.
-	V3 *management.API
+	Directories *logins.Desk
 }
 
 // Kinds are the types of /v3.

@@ -145,7 +145,7 @@ func (a *API) CreateBinding(context roles.Context) management.Body {
 			return route.Answer{}, problem(err)
 		}
 		c.Concern(b.ID, "role "+b.Role, "for "+b.Principal())
-		return a.V3.Shown(c, http.StatusCreated, bindingObject(b)), nil
+		return c.Shown(http.StatusCreated, bindingObject(b)), nil
 	}
 }
 
@@ -201,7 +201,7 @@ func (a *API) UpdateBinding(c *management.Request, in norman.Input) (route.Answe
 	if err != nil {
 		return route.Answer{}, err
 	}
-	return a.V3.Shown(c, http.StatusOK, bindingObject(d.Value)), nil
+	return c.Shown(http.StatusOK, bindingObject(d.Value)), nil
 }
 
 // RemoveBinding is DELETE of a type of bindings.

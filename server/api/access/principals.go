@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -86,7 +87,7 @@ func groupPrincipal(c *route.Call, group string) norman.Object {
 	return o
 }
 
-// foundPrincipal is somebody, or a group, whom only a directory knows.
+// foundPrincipal is a user, or a group, whom only a directory knows.
 func foundPrincipal(f directories.Found) norman.Object {
 	provider, _ := directories.KindOf(f.Principal)
 	kind := "user"
@@ -163,15 +164,15 @@ func (a *API) search(c *route.Call, name string, want directories.Sought) []norm
 
 // WhoAmI is GET /v1-drover/whoami: the caller, their token and their roles, which everybody may know of themselves.
 func (a *API) WhoAmI(c *route.Call) (route.Answer, error) {
-	answer := views.WhoAmI{
+	answer := apitypes.WhoAmI{
 		Type: "whoami", UserID: c.Who.UserID, Username: c.Who.Username, Name: c.Who.DisplayName, Token: c.Who.TokenName, Expires: c.Who.Expires,
-		Admin: c.Who.Admin, MustChangePassword: c.Who.MustChangePassword, Roles: []views.HeldRole{},
+		Admin: c.Who.Admin, MustChangePassword: c.Who.MustChangePassword, Roles: []apitypes.HeldRole{},
 	}
 	d, _ := a.State.Users.Get(c.Who.UserID)
 	answer.Principals, answer.Groups, answer.Asked = d.Value.Elsewhere, d.Value.Groups, d.Value.Asked
 	for _, principal := range d.Value.Principals() {
 		for _, b := range a.State.BindingsBySubject.Find(principal) {
-			held := views.HeldRole{Binding: b.Key, Role: b.Value.Role, ClusterID: b.Value.ClusterID, ProjectID: b.Value.ProjectID, Group: b.Value.Group}
+			held := apitypes.HeldRole{Binding: b.Key, Role: b.Value.Role, ClusterID: b.Value.ClusterID, ProjectID: b.Value.ProjectID, Group: b.Value.Group}
 			if cluster, ok := a.State.ClustersByID.First(held.ClusterID); ok && auth.May(c.Who, auth.Get, auth.OfCluster(held.ClusterID)) {
 				held.Cluster = cluster.Value.Name
 			}
@@ -193,10 +194,10 @@ func (a *API) ListTokens(c *route.Call) (route.Answer, error) {
 			tokens = append(tokens, d.Value)
 		}
 	}
-	return route.Page(c, tokens, func(t records.Token) string { return t.Name }, func(t records.Token) views.Token { return views.OfToken(t, a.Auth.Uses.Last(t.Name)) })
+	return route.Page(c, tokens, func(t records.Token) string { return t.Name }, func(t records.Token) apitypes.Token { return views.OfToken(t, a.Auth.Uses.Last(t.Name)) })
 }
 
-// RevokeToken is DELETE /v1-drover/tokens/{name}: the caller's own token, or anybody's for administrators.
+// RevokeToken is DELETE /v1-drover/tokens/{name}: the caller's own token, or any user's for administrators.
 func (a *API) RevokeToken(c *route.Call) (route.Answer, error) {
 	t, ok := a.Auth.Token(c.Param("name"))
 	if !ok || !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: auth.Token, Key: t.Name, Owner: t.UserID}) {

@@ -92,7 +92,7 @@ func (a *API) CreateProject(c *management.Request, in norman.Input) (_ route.Ans
 	if err != nil {
 		return route.Answer{}, problem(err)
 	}
-	return a.V3.Shown(c, http.StatusCreated, management.ProjectObject(p, cl.Value, c.URLs)), nil
+	return c.Shown(http.StatusCreated, management.ProjectObject(p, cl.Value, c.URLs)), nil
 }
 
 // UpdateProject is PUT: what the body does not have stays, and the cluster cannot change.
@@ -105,7 +105,7 @@ func (a *API) UpdateProject(c *management.Request, in norman.Input) (route.Answe
 		return route.Answer{}, problem(err)
 	}
 	_, cl, _ := a.State.Project(p.ID)
-	return a.V3.Shown(c, http.StatusOK, management.ProjectObject(p, cl, c.URLs)), nil
+	return c.Shown(http.StatusOK, management.ProjectObject(p, cl, c.URLs)), nil
 }
 
 // RemoveProject is DELETE.

@@ -153,7 +153,7 @@ func (a *API) CreateRole(kind roles.Kind) management.Body {
 		if err != nil {
 			return route.Answer{}, problem(err)
 		}
-		return a.V3.Shown(c, http.StatusCreated, roleObject(r)), nil
+		return c.Shown(http.StatusCreated, roleObject(r)), nil
 	}
 }
 
@@ -173,7 +173,7 @@ func (a *API) UpdateRole(kind roles.Kind) management.Body {
 		if err != nil {
 			return route.Answer{}, problem(err)
 		}
-		return a.V3.Shown(c, http.StatusOK, roleObject(r)), nil
+		return c.Shown(http.StatusOK, roleObject(r)), nil
 	}
 }
 

@@ -119,7 +119,7 @@ func (a *API) CreateUser(c *management.Request, in norman.Input) (_ route.Answer
 	if err != nil {
 		return route.Answer{}, problem(err)
 	}
-	return a.V3.Shown(c, http.StatusCreated, userObject(c.Call, u)), nil
+	return c.Shown(http.StatusCreated, userObject(c.Call, u)), nil
 }
 
 // UpdateUser is PUT: what the body does not have stays, and the login name cannot change.
@@ -154,7 +154,7 @@ func (a *API) UpdateUser(c *management.Request, in norman.Input) (_ route.Answer
 	if err != nil {
 		return route.Answer{}, problem(err)
 	}
-	return a.V3.Shown(c, http.StatusOK, userObject(c.Call, u)), nil
+	return c.Shown(http.StatusOK, userObject(c.Call, u)), nil
 }
 
 // RemoveUser is DELETE.
@@ -194,5 +194,5 @@ func (a *API) SetPassword(c *management.Request) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, problem(err)
 	}
-	return a.V3.Shown(c, http.StatusOK, userObject(c.Call, u)), nil
+	return c.Shown(http.StatusOK, userObject(c.Call, u)), nil
 }

@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/audit"
-	"github.com/drover-project/drover/server/views"
 )
 
 const (
@@ -52,7 +52,7 @@ func (a *API) List(c *route.Call) (route.Answer, error) {
 	if q.Get("follow") == "true" {
 		return a.follow(c, wanted, found)
 	}
-	answer := views.Audit{Server: a.Log.Server, Level: int(a.Log.Level()), Data: []audit.Entry{}, More: found.More, Torn: found.Torn}
+	answer := apitypes.Audit{Server: a.Log.Server, Level: int(a.Log.Level()), Data: []audit.Entry{}, More: found.More, Torn: found.Torn}
 	_, answer.Lost = a.Log.Totals()
 	answer.Data = append(answer.Data, found.Entries...)
 	return route.Answer{Status: http.StatusOK, Body: answer}, nil

@@ -6,14 +6,15 @@
 package conditions
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // DescriptionAnnotation is where the peers keep descriptions.
@@ -43,9 +44,7 @@ func (s Summary) Into(fields map[string]any) {
 // Cluster is the state of a cluster.
 func Cluster(cl records.Cluster) Summary {
 	s := Summary{State: string(cl.Status.State), Transitioning: "yes", Message: cl.Status.Message}
-	if s.State == "" {
-		s.State = Pending
-	}
+	s.State = cmp.Or(s.State, Pending)
 	if !cl.Deleting.IsZero() {
 		s.State = Removing
 	}
@@ -134,7 +133,7 @@ func OfCluster(cl records.Cluster, machines int) []Condition {
 		}
 	}
 	if cl.Exported != nil { // a condition of drover's own, which others do not have
-		list = append(list, Condition{Type: "Exported", Status: "True", Message: cl.Exported.Since(cl.Name)})
+		list = append(list, Condition{Type: "Exported", Status: "True", Message: records.ExportedSince(*cl.Exported, cl.Name)})
 	}
 	if cl.Differs != nil { // another one
 		list = append(list, Condition{Type: "RightsKept", Status: "False", Reason: "ChangedByHand", Message: cl.Differs.Sentence()})
@@ -201,7 +200,7 @@ func Driver(cl records.Cluster, machines int) (driver, provider string) {
 }
 
 // MachineState is the registration state as it is shown: a machine that is being removed
-// is Removing whatever its status says.
+// is Removing with any status.
 func MachineState(m records.Machine) records.MachineState {
 	switch {
 	case !m.Deleting.IsZero():

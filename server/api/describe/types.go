@@ -3,6 +3,7 @@
 package describe
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -75,9 +76,7 @@ func fieldsOf(t reflect.Type, properties, schemas map[string]any) {
 		case f.Anonymous && name == "":
 			fieldsOf(f.Type, properties, schemas)
 		case f.IsExported() && name != "-":
-			if name == "" {
-				name = f.Name
-			}
+			name = cmp.Or(name, f.Name)
 			properties[name] = Type(f.Type, schemas)
 		}
 	}

@@ -15,10 +15,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-project/drover/server/api/endpoints"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
-	"github.com/drover-project/drover/server/api/ways"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/listing"
 	"github.com/drover-project/drover/server/people"
@@ -305,7 +305,7 @@ func (a *API) Kubeconfig(c *route.Call) (route.Answer, error) {
 	return route.Answer{}, nil
 }
 
-func (a *API) clusters(c *route.Call, ids []string) ([]ways.Cluster, error) {
+func (a *API) clusters(c *route.Call, ids []string) ([]endpoints.Cluster, error) {
 	if len(ids) == 1 && ids[0] == "*" {
 		ids = nil
 		for _, d := range a.State.Clusters.List() {
@@ -317,13 +317,13 @@ func (a *API) clusters(c *route.Call, ids []string) ([]ways.Cluster, error) {
 	if len(ids) == 0 || len(ids) > maxClusters {
 		return nil, invalid("spec.clusters: has %d clusters; from 1 to %d are possible", len(ids), maxClusters)
 	}
-	var all []ways.Cluster
+	var all []endpoints.Cluster
 	for _, id := range ids {
 		cl, err := a.cluster(c, id)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, ways.Cluster{Name: cl.Name, ID: cl.ID})
+		all = append(all, endpoints.Cluster{Name: cl.Name, ID: cl.ID})
 	}
 	return all, nil
 }

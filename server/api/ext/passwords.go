@@ -1,6 +1,7 @@
 package ext
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -43,10 +44,7 @@ func (a *API) ChangePassword(c *route.Call) (route.Answer, error) {
 	if err := read(c, &wish); err != nil {
 		return route.Answer{}, err
 	}
-	id := wish.Spec.UserID
-	if id == "" {
-		id = c.Who.UserID
-	}
+	id := cmp.Or(wish.Spec.UserID, c.Who.UserID)
 	least, err := strconv.Atoi(a.Setting("password-min-length"))
 	if err != nil { // checked when it was stored
 		least = 12

@@ -33,7 +33,7 @@ type Line struct {
 	Show func() any
 }
 
-// List is what somebody follows.
+// List is what a client follows.
 type List struct {
 	// All are the things as they are.
 	All func() []Line
@@ -240,7 +240,7 @@ func (a *answer) changed(changes []subscribe.Change) bool {
 	return true
 }
 
-// rights sends what somebody sees by changes of rights, and reports what they do not see any more by those.
+// rights sends what a user sees by changes of rights, and reports what they do not see any more by those.
 func (a *answer) rights(changes []subscribe.Change) bool {
 	if a.seen == nil || !slices.ContainsFunc(changes, func(c subscribe.Change) bool { return slices.Contains(subscribe.OfRights(), c.Collection) }) {
 		return true

@@ -4,6 +4,7 @@ package incluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,9 +89,7 @@ func (r *request) list(ctx context.Context) (route.Answer, error) {
 		case p.Metadata.Continue != "" && p.Metadata.Continue == query.Get("continue"):
 			return route.Answer{}, strange(fmt.Errorf("the page after %.40q is itself", p.Metadata.Continue))
 		}
-		if revision == "" {
-			revision = p.Metadata.ResourceVersion
-		}
+		revision = cmp.Or(revision, p.Metadata.ResourceVersion)
 		if p.Metadata.Continue == "" {
 			return r.collection(all, revision), nil
 		}

@@ -11,12 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 )
 
 func (a *API) createCluster(q *request, content map[string]any) (object, error) {
@@ -38,7 +38,7 @@ func (a *API) take(q *request, content map[string]any) (object, error) {
 		return object{}, err
 	}
 	results, err := a.o.Clusters.Apply(q.Ctx(), []clusterspec.Document{doc}, clusters.Request{
-		Who: q.Who, DryRun: q.dryRun, Turn: turns.Replace, Whole: true, Seen: &q.seen, Owners: q.owners, Allow: q.MayApply,
+		Who: q.Who, DryRun: q.dryRun, Turn: admission.Replace, Whole: true, Seen: &q.seen, Owners: q.owners, Allow: q.MayApply,
 	})
 	if err != nil {
 		return object{}, err

@@ -7,6 +7,7 @@
 package kube
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/kube/kinds"
 	"github.com/drover-project/drover/server/api/kube/persons"
 	"github.com/drover-project/drover/server/api/kube/reviews"
@@ -27,7 +29,6 @@ import (
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // Options are what the API stands on.
@@ -65,9 +66,7 @@ type API struct {
 
 // New makes an API.
 func New(o Options) *API {
-	if o.Heartbeat == 0 {
-		o.Heartbeat = 45 * time.Second
-	}
+	o.Heartbeat = cmp.Or(o.Heartbeat, 45*time.Second)
 	a := &API{o: o}
 	made := persons.API{State: o.State, People: o.People}
 	a.Clusters, a.Machines, a.Management, a.Settings, a.Namespaces = a.clusters(), a.machines(), a.management(), a.settings(), a.ofPeople(made.Namespaces())
@@ -155,7 +154,7 @@ func (o object) matches(q listing.Options) bool {
 	return q.Labels.Matches(set)
 }
 
-// shows says whether somebody sees an object in lists and watches.
+// shows says whether the caller sees an object in lists and watches.
 func (r *Resource) shows(who auth.Identity, o object) bool {
 	if r.Of == auth.ProvisionedCluster || r.Of == auth.ClusterMachine {
 		return auth.May(who, auth.ListAll, o.may) // there are roles by which one is read, and not all of them
@@ -176,7 +175,7 @@ func (r *Resource) groupResource() schema.GroupResource {
 	return schema.GroupResource{Group: r.Group, Resource: r.Plural}
 }
 
-// forbidden is the answer to somebody who may see but not do this.
+// forbidden is the answer to a caller who may see but not do this.
 func (r *Resource) forbidden(c *route.Call, verb auth.Verb, name string) error {
 	status := apierrors.NewForbidden(r.groupResource(), name, nil)
 	status.ErrStatus.Message = r.Plural + "." + r.Group + " is forbidden: user " + c.Who.Username + " may not " + string(verb) + " it"

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/drover-project/drover/server/api/conditions"
-	"github.com/drover-project/drover/server/api/forms"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/kube/kinds"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
@@ -53,7 +53,7 @@ func (a *API) clusters() *Resource {
 		machines := a.o.MachineCounts()
 		var all []object
 		for _, d := range a.o.State.Clusters.List() {
-			if forms.IsProvisioned(d.Value) {
+			if k8sobjects.IsProvisioned(d.Value) {
 				all = append(all, a.cluster(d, machines[d.Value.ID]))
 			}
 		}
@@ -61,7 +61,7 @@ func (a *API) clusters() *Resource {
 	}
 	r.get = func(key string) (object, bool) {
 		d, ok := a.o.State.Clusters.Get(key)
-		if !ok || !forms.IsProvisioned(d.Value) {
+		if !ok || !k8sobjects.IsProvisioned(d.Value) {
 			return object{}, false
 		}
 		return a.cluster(d, a.o.MachineCount(d.Value.ID)), true
@@ -72,7 +72,7 @@ func (a *API) clusters() *Resource {
 			return c.Key, nil, true
 		}
 		last := a.cluster(store.Document[records.Cluster]{Key: c.Key, Revision: c.Revision, Value: removed}, 0)
-		return c.Key, &last, forms.IsProvisioned(removed)
+		return c.Key, &last, k8sobjects.IsProvisioned(removed)
 	}
 	r.create, r.update, r.remove = a.createCluster, a.updateCluster, a.removeCluster
 	return r
@@ -81,7 +81,7 @@ func (a *API) clusters() *Resource {
 // cluster is a provisioning.cattle.io/v1 Cluster.
 func (a *API) cluster(d store.Document[records.Cluster], machines int) object {
 	cl, s := d.Value, conditions.Cluster(d.Value)
-	content := tidy(forms.Cluster(d, machines))
+	content := tidy(k8sobjects.Cluster(d, machines))
 	meta, _ := content["metadata"].(map[string]any)
 	meta["finalizers"] = []any{finalizer}
 	if owners := ownersOf(cl); owners != nil {
@@ -149,7 +149,7 @@ func (a *API) management() *Resource {
 func (a *API) managed(d store.Document[records.Cluster], machines int) object {
 	cl, s := d.Value, conditions.Cluster(d.Value)
 	_, provider := conditions.Driver(cl, machines)
-	content := tidy(forms.ManagementCluster(d, machines))
+	content := tidy(k8sobjects.ManagementCluster(d, machines))
 	meta, _ := content["metadata"].(map[string]any)
 	meta["finalizers"] = []any{finalizer}
 	return object{
@@ -163,7 +163,7 @@ func (a *API) machines() *Resource {
 	r.list = func() []object {
 		var all []object
 		for _, d := range a.o.State.Machines.List() {
-			if forms.IsMachine(d.Value) {
+			if k8sobjects.IsMachine(d.Value) {
 				all = append(all, a.machine(d))
 			}
 		}
@@ -171,7 +171,7 @@ func (a *API) machines() *Resource {
 	}
 	r.get = func(key string) (object, bool) {
 		d, ok := a.o.State.Machines.Get(key)
-		if !ok || !forms.IsMachine(d.Value) {
+		if !ok || !k8sobjects.IsMachine(d.Value) {
 			return object{}, false
 		}
 		return a.machine(d), true
@@ -182,14 +182,14 @@ func (a *API) machines() *Resource {
 			return c.Key, nil, true
 		}
 		last := a.machine(store.Document[records.Machine]{Key: c.Key, Revision: c.Revision, Value: removed})
-		return c.Key, &last, forms.IsMachine(removed)
+		return c.Key, &last, k8sobjects.IsMachine(removed)
 	}
 	return r
 }
 
 func (a *API) machine(d store.Document[records.Machine]) object {
 	m, s := d.Value, conditions.Machine(d.Value)
-	content := tidy(forms.Machine(d))
+	content := tidy(k8sobjects.Machine(d))
 	status, _ := content["status"].(map[string]any)
 	node, kubelet := "", ""
 	if n := m.Status.Node; n != nil {
@@ -222,7 +222,7 @@ func (a *API) settings() *Resource {
 func (a *API) setting(s settings.Setting) object {
 	d, _ := a.o.State.Settings.Get(s.Name)
 	return object{
-		key: s.Name, may: auth.Object{Kind: auth.Setting, Key: s.Name}, revision: max(1, d.Revision), content: forms.Setting(s, max(1, d.Revision)),
+		key: s.Name, may: auth.Object{Kind: auth.Setting, Key: s.Name}, revision: max(1, d.Revision), content: k8sobjects.Setting(s, max(1, d.Revision)),
 		cells: []any{s.Name, s.Value, string(s.Source)},
 	}
 }

@@ -150,8 +150,8 @@ func (w *watcher) admitted(changes []subscribe.Change) bool {
 	return w.flush()
 }
 
-// byRights is what a change of rights alone does to an object in the client's eyes. One that came keeps the revision by which it
-// is changed, and whatever went has the revision up to which everything was shown.
+// byRights is what a change of rights alone does to an object in the client's eyes. An object that came keeps the revision by which it
+// is changed, and each object that went has the revision up to which everything was shown.
 func (w *watcher) byRights(o object, shown int64) (event, bool) {
 	has, known := w.seen[o.key]
 	switch wanted, before := w.wanted(o), w.wantedBefore(o); {

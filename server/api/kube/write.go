@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,9 +67,7 @@ func (r *Resource) begin(c *route.Call) (*request, error) {
 		q.manager, _, _ = strings.Cut(c.R.UserAgent(), "/")
 		q.manager = q.manager[:min(len(q.manager), maxManager)]
 	}
-	if q.manager == "" {
-		q.manager = "unknown"
-	}
+	q.manager = cmp.Or(q.manager, "unknown")
 	if len(q.manager) > maxManager {
 		return q, invalidOption("fieldManager: Too long: may not be more than %d bytes", maxManager)
 	}

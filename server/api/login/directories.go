@@ -1,4 +1,4 @@
-// Ways to log in by outside directories: what anybody may know of them, and logins through a browser.
+// Ways to log in by outside directories: what any client may know of them, and logins through a browser.
 
 package login
 
@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/directories"
-	"github.com/drover-project/drover/server/directories/desk"
+	"github.com/drover-project/drover/server/directories/logins"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -63,7 +63,7 @@ func (a *API) directories(c *route.Call) []map[string]any {
 	return all
 }
 
-// directory is what anybody may know of one. displayName is drover's own; redirectUrl is where logins through a browser begin.
+// directory is what any client may know of one. displayName is drover's own; redirectUrl is where logins through a browser begin.
 func directory(c *route.Call, d records.Directory) map[string]any {
 	self := c.URLs.Base + PathOf(d.Kind)
 	o := map[string]any{
@@ -84,7 +84,7 @@ func (a *API) Directory(kind string) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
 		d, ok := a.on(kind)
 		if !ok {
-			return route.Answer{}, refusal(desk.ErrUnknown)
+			return route.Answer{}, refusal(logins.ErrUnknown)
 		}
 		return route.Answer{Status: http.StatusOK, Body: directory(c, d)}, nil
 	}
@@ -112,7 +112,7 @@ func (a *API) on(kind string) (records.Directory, bool) {
 func (a *API) DirectoryLogin(kind string) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
 		if _, ok := a.on(kind); !ok {
-			return route.Answer{}, refusal(desk.ErrUnknown)
+			return route.Answer{}, refusal(logins.ErrUnknown)
 		}
 		return a.login(c, kind)
 	}
@@ -121,18 +121,18 @@ func (a *API) DirectoryLogin(kind string) route.Handler {
 // browserCookie binds a login to the browser that began it; it has the name of Rancher's.
 const browserCookie = "R_OIDC_ID"
 
-// Begin is GET …/begin?port=&challenge=&answer=: it sends the browser to the directory. See desk.Wish for the parameters.
+// Begin is GET …/begin?port=&challenge=&answer=: it sends the browser to the directory. See logins.Request for the parameters.
 func (a *API) Begin(kind string) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
 		if _, ok := a.on(kind); !ok {
-			return route.Answer{}, refusal(desk.ErrUnknown)
+			return route.Answer{}, refusal(logins.ErrUnknown)
 		}
 		q := c.Query()
 		port, err := strconv.Atoi(q.Get("port"))
 		if err != nil {
 			port = 0 // which no wish may have
 		}
-		at, cookie, err := a.Directories.SetOut(c.Ctx(), kind, desk.Wish{Port: port, Challenge: q.Get("challenge"), Answer: q.Get("answer")})
+		at, cookie, err := a.Directories.SetOut(c.Ctx(), kind, logins.Request{Port: port, Challenge: q.Get("challenge"), Answer: q.Get("answer")})
 		if err != nil {
 			return route.Answer{}, refusal(err)
 		}
@@ -144,9 +144,9 @@ func (a *API) Begin(kind string) route.Handler {
 func (a *API) BeginPage(kind string) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
 		if _, ok := a.on(kind); !ok {
-			return route.Answer{}, refusal(desk.ErrUnknown)
+			return route.Answer{}, refusal(logins.ErrUnknown)
 		}
-		at, cookie, err := a.Directories.SetOut(c.Ctx(), kind, desk.Wish{To: a.PageAddress(c.Query().Get("to"))})
+		at, cookie, err := a.Directories.SetOut(c.Ctx(), kind, logins.Request{To: a.PageAddress(c.Query().Get("to"))})
 		if err != nil {
 			return route.Answer{}, refusal(err)
 		}
@@ -156,7 +156,7 @@ func (a *API) BeginPage(kind string) route.Handler {
 
 // setOut sends a browser to a directory.
 func setOut(c *route.Call, at, cookie string) route.Answer {
-	http.SetCookie(c.W, &http.Cookie{Name: browserCookie, Value: cookie, Path: desk.ReturnPath, MaxAge: 600, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(c.W, &http.Cookie{Name: browserCookie, Value: cookie, Path: logins.ReturnPath, MaxAge: 600, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
 	return redirect(c, at)
 }
 
@@ -166,7 +166,7 @@ func (a *API) Return(c *route.Call) (route.Answer, error) {
 		return route.NotFound(c)
 	}
 	q := c.Query()
-	r := desk.Returned{State: q.Get("state"), Code: q.Get("code"), Problem: q.Get("error")}
+	r := logins.Returned{State: q.Get("state"), Code: q.Get("code"), Problem: q.Get("error")}
 	if cookie, err := c.R.Cookie(browserCookie); err == nil {
 		r.Cookie = cookie.Value
 	}
@@ -183,7 +183,7 @@ func (a *API) Return(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	http.SetCookie(c.W, &http.Cookie{Name: browserCookie, Path: desk.ReturnPath, MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(c.W, &http.Cookie{Name: browserCookie, Path: logins.ReturnPath, MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
 	if arrived.User != nil {
 		if err := a.Welcome(c, *arrived.User, arrived.Kind); err != nil {
 			return route.Answer{}, err
@@ -195,7 +195,7 @@ func (a *API) Return(c *route.Call) (route.Answer, error) {
 // Enter is a login on the page by a directory that takes a name and a password.
 func (a *API) Enter(c *route.Call, kind, username, password string) error {
 	if _, ok := a.on(kind); !ok {
-		return refusal(desk.ErrUnknown)
+		return refusal(logins.ErrUnknown)
 	}
 	user, err := a.Directories.Login(c.Ctx(), kind, username, password, c.Source())
 	if err != nil {
@@ -204,7 +204,7 @@ func (a *API) Enter(c *route.Call, kind, username, password string) error {
 	return a.Welcome(c, user, kind)
 }
 
-// Welcome gives somebody whom a directory knows a session in the browser that asks.
+// Welcome gives a user whom a directory knows a session in the browser that asks.
 func (a *API) Welcome(c *route.Call, user records.User, kind string) error {
 	text, token, err := a.Auth.IssueToken(c.Ctx(), records.Token{
 		UserID: user.ID, Description: "login on the page", Session: true, Directory: kind, TTLMillis: a.Settings.Minutes("auth-user-session-ttl-minutes").Milliseconds(),
@@ -218,7 +218,7 @@ func (a *API) Welcome(c *route.Call, user records.User, kind string) error {
 	return nil
 }
 
-// redirect sends a browser on; what is in the URL is for nobody's cache or log.
+// redirect sends a browser on; what is in the URL is for no cache or log.
 func redirect(c *route.Call, at string) route.Answer {
 	c.W.Header().Set("Cache-Control", "no-store")
 	c.W.Header().Set("Referrer-Policy", "no-referrer")

@@ -5,6 +5,7 @@
 package login
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -15,7 +16,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/auth/proof"
 	"github.com/drover-project/drover/server/directories"
-	"github.com/drover-project/drover/server/directories/desk"
+	"github.com/drover-project/drover/server/directories/logins"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/settings"
@@ -31,8 +32,8 @@ type API struct {
 	// ClusterByID finds a cluster by its management id.
 	ClusterByID func(id string) (store.Document[records.Cluster], bool)
 	// Directories lets people of outside directories in; nil knows none.
-	Directories *desk.Desk
-	// PageAddress is an address of the page, or where it begins for anything else: nobody is led to another server.
+	Directories *logins.Desk
+	// PageAddress is an address of the page, or where it begins for anything else: no user is led to another server.
 	PageAddress func(to string) string
 }
 
@@ -130,7 +131,7 @@ func loginInput() norman.Schema {
 // wish is what a body asks for.
 type wish struct{ providerType, username, description, responseType string }
 
-// login checks who somebody is and makes a token: a session, or one for a kubeconfig. A ttl in the body has no effect: a session
+// login checks who a user is and makes a token: a session, or one for a kubeconfig. A ttl in the body has no effect: a session
 // lasts as long as its setting says. Without a kind the body says the type of the provider.
 func (a *API) login(c *route.Call, kind string) (route.Answer, error) {
 	c.Limit = norman.PublicBody
@@ -199,7 +200,7 @@ func (a *API) who(c *route.Call, kind, username string, in norman.Input) (record
 	if err != nil {
 		return records.User{}, err
 	}
-	c.Concern(a.Auth.Known(username)) // whom somebody tries to be; what is nobody's name could be a password
+	c.Concern(a.Auth.Known(username)) // whom a client tries to be; what is no user's name could be a password
 	if kind == local {
 		return a.Auth.Login(c.Ctx(), username, password, c.Source())
 	}
@@ -218,8 +219,8 @@ func refusal(err error) error {
 	case admitted:
 		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "%s", refused.Reason)
 	case away:
-		return norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "%v", desk.Public(err))
-	case errors.Is(err, desk.ErrUnknown):
+		return norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "%v", logins.Public(err))
+	case errors.Is(err, logins.ErrUnknown):
 		return norman.Errorf(http.StatusNotFound, norman.NotFound, "%v", err)
 	}
 	if denied, ok := errors.AsType[*directories.DeniedError](err); ok {
@@ -240,9 +241,7 @@ func (a *API) tokenForLogin(user records.User, description, responseType string)
 				return records.Token{}, norman.Invalid(norman.InvalidReference, "responseType", "there is no cluster %.40q", clusterID)
 			}
 		}
-		if description == "" {
-			description = "login for kubectl"
-		}
+		description = cmp.Or(description, "login for kubectl")
 		return a.Tokens.KubeconfigToken(user.ID, clusterID, description), nil
 	case responseType == "" || responseType == "json" || responseType == "cookie":
 		return records.Token{

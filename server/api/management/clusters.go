@@ -8,14 +8,14 @@ import (
 	"net/http"
 
 	"github.com/drover-project/drover/server/api/conditions"
-	"github.com/drover-project/drover/server/api/making"
+	"github.com/drover-project/drover/server/api/newcluster"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -99,7 +99,7 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 			"apiEndpoint": cl.Status.APIEndpoint, "nodeCount": machines, "conditions": conditions.OfCluster(cl, machines),
 			"capacity": map[string]string{}, "allocatable": map[string]string{}, "requested": a.Requested.Now(records.ClusterKey(cl.Key())).Cluster, "limits": map[string]string{},
 			"info": map[string]any{
-				"kubernetesVersion": want.Version(cl.Spec), "nodeCount": machines,
+				"kubernetesVersion": desired.Version(cl.Spec), "nodeCount": machines,
 			},
 		},
 	}
@@ -115,7 +115,7 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 		object.Fields["version"] = map[string]string{"gitVersion": cl.Status.Version}
 	}
 	if cl.Spec.Docker() {
-		object.Fields["rancherKubernetesEngineConfig"] = want.Public(cl.Spec)
+		object.Fields["rancherKubernetesEngineConfig"] = desired.Public(cl.Spec)
 	}
 	if e := cl.Spec.AuthEndpoint(); e.Enabled {
 		object.Fields["localClusterAuthEndpoint"] = e
@@ -136,7 +136,7 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 // CreateCluster is POST of the type: with {"name": "quarry", "rancherKubernetesEngineConfig": {…}} a cluster of RKE1, with
 // the name alone one that exists already and is imported.
 func (a *API) CreateCluster(c *Request, in norman.Input) (route.Answer, error) {
-	if err := making.Refuse(in); err != nil {
+	if err := newcluster.Refuse(in); err != nil {
 		return route.Answer{}, err
 	}
 	if in.Has("rancherKubernetesEngineConfig") {
@@ -147,7 +147,7 @@ func (a *API) CreateCluster(c *Request, in norman.Input) (route.Answer, error) {
 
 // createRKE1 makes a cluster of RKE1. It is the document that drover apply takes, so that the same is checked of it.
 func (a *API) createRKE1(c *Request, in norman.Input) (route.Answer, error) {
-	data, err := making.Document(in)
+	data, err := newcluster.Document(in)
 	if err != nil {
 		return route.Answer{}, err
 	}

@@ -18,6 +18,7 @@ import (
 // request came.
 type Request struct {
 	*route.Call
+	api    *API
 	kind   *kind
 	id     string
 	object norman.Object
@@ -33,8 +34,8 @@ func (r *Request) Object() norman.Object { return r.object }
 func (r *Request) Schema() norman.Schema { return r.kind.schema }
 
 // Shown is the answer that shows a resource as it is now.
-func (a *API) Shown(r *Request, status int, o norman.Object) route.Answer {
-	return a.shown(r, status, o, nil)
+func (r *Request) Shown(status int, o norman.Object) route.Answer {
+	return r.api.shown(r, status, o, nil)
 }
 
 // Handler does what a request to a type asks for.
@@ -142,7 +143,7 @@ func (a *API) Get(c *route.Call) (route.Answer, error) {
 // Type is a request to a type that the table has allowed.
 func (a *API) Type(do Handler) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
-		return do(&Request{Call: c, kind: a.start(c)})
+		return do(&Request{Call: c, api: a, kind: a.start(c)})
 	}
 }
 
@@ -166,7 +167,7 @@ func (a *API) Resource(do Handler) route.Handler {
 }
 
 func (a *API) resource(c *route.Call) (*Request, error) {
-	r := &Request{Call: c, kind: a.start(c), id: c.Param("id")}
+	r := &Request{Call: c, api: a, kind: a.start(c), id: c.Param("id")}
 	var ok bool
 	if r.object, ok = r.kind.find(c, r.id); !ok {
 		return nil, norman.Missing(r.kind.schema.ID, r.id)
@@ -272,7 +273,7 @@ func (a *API) ListIn(word string) route.Handler {
 	}
 }
 
-// TypeIn is Type in the context of a cluster or project; it asks May itself, since whoever
+// TypeIn is Type in the context of a cluster or project; it asks May itself, since a caller who
 // does not see the context learns no more.
 func (a *API) TypeIn(word string, do Handler) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
@@ -284,7 +285,7 @@ func (a *API) TypeIn(word string, do Handler) route.Handler {
 		if !auth.May(c.Who, c.Row.Access.Verb, auth.In(id, k.of())) {
 			return route.Answer{}, c.Denied()
 		}
-		return do(&Request{Call: c, kind: k})
+		return do(&Request{Call: c, api: a, kind: k})
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/state"
-	"github.com/drover-project/drover/server/turns"
 
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/norman"
@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/rke/desired"
 )
 
 // maxAction bounds the body of an action, in bytes.
@@ -75,7 +75,7 @@ func (a *API) backupsOf(cl records.Cluster) []backup {
 		all, known[s.ID] = append(all, backup{RKESnapshot: s}), true
 	}
 	for _, o := range a.State.OperationsOf(records.ClusterKey(cl.Key())) {
-		w := want.ReadParams(o).Wish
+		w := desired.ReadParams(o).Request
 		if w != nil && w.Kind == operations.KindRemoveSnapshot && !o.State.Ended() {
 			for i := range all {
 				all[i].leaving = all[i].leaving || all[i].ID == w.ID
@@ -112,7 +112,7 @@ func backupObject(cl records.Cluster, s backup) norman.Object {
 	case s.Failure != "":
 		phase, transitioning, text, completed = conditions.Failed, "error", s.Failure, "False"
 	}
-	public := want.Public(cl.Spec)
+	public := desired.Public(cl.Spec)
 	var config any
 	if c, err := (clusterspec.Spec{RancherKubernetesEngineConfig: public}).RKE1Config(); err == nil && c.Services.Etcd.BackupConfig != nil {
 		config = c.Services.Etcd.BackupConfig
@@ -152,11 +152,11 @@ func (a *API) CreateBackup(c *Request, in norman.Input) (route.Answer, error) {
 func (a *API) backUp(c *Request, cluster string, status int) (route.Answer, error) {
 	on := *c
 	on.id, on.kind = cluster, a.kindOf("etcdBackup")
-	o, err := a.ask(&on, want.Wish{Kind: operations.KindSnapshot})
+	o, err := a.ask(&on, desired.Request{Kind: operations.KindSnapshot})
 	if err != nil {
 		return route.Answer{}, err
 	}
-	wish := want.ReadParams(o).Wish
+	wish := desired.ReadParams(o).Request
 	object, ok := a.getBackup(c.Call, cluster+":"+wish.ID)
 	if !ok {
 		return route.Answer{}, norman.Missing("etcdBackup", cluster+":"+wish.ID)
@@ -185,7 +185,7 @@ func (a *API) RestoreFromBackup(c *Request) (route.Answer, error) {
 	case more != "":
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "restoreRkeConfig", "%.40q is not done here: apply the document as it was at that time first, then restore without it", more)
 	}
-	o, err := a.ask(c, want.Wish{Kind: operations.KindRestore, Snapshot: s.Name})
+	o, err := a.ask(c, desired.Request{Kind: operations.KindRestore, Snapshot: s.Name})
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -195,7 +195,7 @@ func (a *API) RestoreFromBackup(c *Request) (route.Answer, error) {
 }
 
 // RemoveETCDBackup serves DELETE of an etcdBackup: 200 with it while it is being removed. Runner begins the operation; nil refuses it.
-func RemoveETCDBackup(v3 *API, s *state.State, runner *rke.Runner) Handler {
+func RemoveETCDBackup(v3 *API, s *state.State, runner *rke.Clusters) Handler {
 	return func(c *Request) (route.Answer, error) {
 		clusterID, id, _ := strings.Cut(c.ID(), ":")
 		cluster, ok := s.ClustersByID.First(clusterID)
@@ -210,8 +210,8 @@ func RemoveETCDBackup(v3 *API, s *state.State, runner *rke.Runner) Handler {
 			return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidState, "snapshot %s is being taken: remove it when it is there", id)
 		}
 		file, _ := shown.Fields["filename"].(string)
-		wish := want.Wish{Kind: operations.KindRemoveSnapshot, ID: id, Snapshot: strings.TrimSuffix(file, ".zip")}
-		if _, err := runner.Ask(c.Ctx(), records.ClusterKey(cluster.Key), rke.Asked{Wish: wish, By: c.Who.UserID, Turn: turns.Refuse}); err != nil {
+		wish := desired.Request{Kind: operations.KindRemoveSnapshot, ID: id, Snapshot: strings.TrimSuffix(file, ".zip")}
+		if _, err := runner.Ask(c.Ctx(), records.ClusterKey(cluster.Key), rke.Request{Request: wish, By: c.Who.UserID, Turn: admission.Refuse}); err != nil {
 			return route.Answer{}, err
 		}
 		return v3.AfterRemoval(c)

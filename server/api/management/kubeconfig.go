@@ -4,22 +4,23 @@
 package management
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/drover-project/drover/server/api/endpoints"
 	"github.com/drover-project/drover/server/api/route"
-	"github.com/drover-project/drover/server/api/ways"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 )
 
 // GenerateKubeconfig makes a kubeconfig for the caller, with a token of its own, which is good for the cluster alone.
 func (a *API) GenerateKubeconfig(c *Request) (route.Answer, error) {
 	name, _ := c.object.Fields["name"].(string)
-	cluster := ways.Cluster{Name: name, ID: c.id}
+	cluster := endpoints.Cluster{Name: name, ID: c.id}
 	if a.Settings.Get("kubeconfig-generate-token").Value != "false" {
 		text, _, err := a.Auth.IssueToken(c.Ctx(), a.KubeconfigToken(c.Who.UserID, c.id, fmt.Sprintf("kubeconfig of cluster %s (%s) for %.100s", name, c.id, c.R.UserAgent())))
 		if err != nil {
@@ -27,7 +28,7 @@ func (a *API) GenerateKubeconfig(c *Request) (route.Answer, error) {
 		}
 		cluster.Token = text
 	}
-	config, err := a.KubeconfigText(c.Call, []ways.Cluster{cluster}, name)
+	config, err := a.KubeconfigText(c.Call, []endpoints.Cluster{cluster}, name)
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -41,19 +42,16 @@ func (a *API) GenerateKubeconfig(c *Request) (route.Answer, error) {
 func (a *API) KubeconfigToken(userID, clusterID, description string) records.Token {
 	ttl, _, _ := tokenTTL(0, a.Settings.Minutes("kubeconfig-default-token-ttl-minutes"), a.Settings.Minutes("kubeconfig-max-token-ttl-minutes")) // 0 is a valid ttl
 	return records.Token{
-		Name: "kubeconfig-" + userID + random.ID(5), UserID: userID, ClusterID: clusterID,
+		Name: "kubeconfig-" + userID + randomid.ID(5), UserID: userID, ClusterID: clusterID,
 		Description: description, TTLMillis: int64(ttl / time.Millisecond),
 	}
 }
 
 // KubeconfigText is a kubeconfig of the caller for clusters, with a context and a user of the same name for each. One of a single
 // cluster has the ways that do not lead through the server as well.
-func (a *API) KubeconfigText(c *route.Call, clusters []ways.Cluster, current string) (string, error) {
-	server := a.Settings.ServerURL()
-	if server == "" {
-		server = c.URLs.Base
-	}
-	k, err := ways.NewKubeconfig(server, a.Settings.CACerts(), c.Who.UserID, clusters, current)
+func (a *API) KubeconfigText(c *route.Call, clusters []endpoints.Cluster, current string) (string, error) {
+	server := cmp.Or(a.Settings.ServerURL(), c.URLs.Base)
+	k, err := endpoints.NewKubeconfig(server, a.Settings.CACerts(), c.Who.UserID, clusters, current)
 	if err != nil {
 		return "", err
 	}

@@ -12,8 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/api/requested"
+	"github.com/drover-project/drover/server/api/podrequests"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
@@ -26,7 +27,6 @@ import (
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // Options are what /v3 stands on.
@@ -46,7 +46,7 @@ type Options struct {
 	// TokenArrived waits until a token is in a cluster with an authorized endpoint; nil does not wait.
 	TokenArrived func(ctx context.Context, cluster records.ClusterKey, token string) error
 	// RKE begins operations on RKE1 clusters; nil refuses them.
-	RKE *rke.Runner
+	RKE *rke.Clusters
 	// Project is the type project; what changes one is elsewhere.
 	Project norman.Schema
 	// Inside are types of which the objects are inside clusters, and are served elsewhere.
@@ -55,8 +55,8 @@ type Options struct {
 	Kinds []Kind
 	// API is what is seen of a cluster's own API; nil sees nothing.
 	API       func(records.ClusterKey) observed.API
-	Requested *requested.Asker // sums of what pods ask for
-	// Draining says how far the drain of a node is that somebody asked for: "draining" or "drained", or why it failed. Nil knows of none.
+	Requested *podrequests.Reader // sums of what pods ask for
+	// Draining says how far the drain of a node is that a user asked for: "draining" or "drained", or why it failed. Nil knows of none.
 	Draining func(nodeID string) (state, cause string)
 	// Changes are what subscribers see.
 	Changes *subscribe.Feed
@@ -132,7 +132,7 @@ type kind struct {
 	// list is all objects; get is one of them.
 	list func(*route.Call) []norman.Object
 	get  func(c *route.Call, id string) (norman.Object, bool)
-	// owner is the id of the user whom an object belongs to; nil for types that belong to nobody.
+	// owner is the id of the user whom an object belongs to; nil for types that belong to no user.
 	owner func(norman.Object) string
 	// changed is Kind.Changed.
 	changed func(c *route.Call, change subscribe.Change) (id string, removed *norman.Object)
@@ -143,7 +143,7 @@ type Kind struct {
 	Schema norman.Schema
 	List   func(*route.Call) []norman.Object
 	Get    func(c *route.Call, id string) (norman.Object, bool)
-	// Owner is the id of the user whom an object belongs to; nil for types that belong to nobody.
+	// Owner is the id of the user whom an object belongs to; nil for types that belong to no user.
 	Owner func(norman.Object) string
 	// Changed is the id of the object that a change is about, "" for none, with its last form where it is gone.
 	Changed func(c *route.Call, change subscribe.Change) (id string, removed *norman.Object)

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/store"
@@ -111,7 +111,7 @@ func (a *API) CreateRegistrationToken(c *Request, in norman.Input) (route.Answer
 		return route.Answer{}, err
 	}
 	if name == "" {
-		name = "crt-" + random.ID(5)
+		name = "crt-" + randomid.ID(5)
 	}
 	if !dnsLabel.MatchString(name) {
 		return route.Answer{}, norman.Invalid(norman.InvalidCharacters, "name",

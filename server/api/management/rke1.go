@@ -12,14 +12,14 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/clusterspec/rke1doc"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke"
-	"github.com/drover-project/drover/server/rke/want"
-	"github.com/drover-project/drover/server/turns"
+	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -57,16 +57,16 @@ func specOf(text json.RawMessage) any {
 	if len(text) == 0 {
 		return nil
 	}
-	return map[string]any{"type": "clusterSpec", "rancherKubernetesEngineConfig": want.PublicConfig(rke1doc.Config(text))}
+	return map[string]any{"type": "clusterSpec", "rancherKubernetesEngineConfig": desired.PublicConfig(rke1doc.Config(text))}
 }
 
 // ask begins an operation on the cluster of a request.
-func (a *API) ask(c *Request, wish want.Wish) (operations.Operation, error) {
+func (a *API) ask(c *Request, wish desired.Request) (operations.Operation, error) {
 	d, ok := a.visibleCluster(c.Call, c.id)
 	if !ok || a.RKE == nil {
 		return operations.Operation{}, norman.Missing("cluster", c.id)
 	}
-	return a.RKE.Ask(c.Ctx(), records.ClusterKey(d.Key), rke.Asked{Wish: wish, By: c.Who.UserID, Turn: turns.Refuse})
+	return a.RKE.Ask(c.Ctx(), records.ClusterKey(d.Key), rke.Request{Request: wish, By: c.Who.UserID, Turn: admission.Refuse})
 }
 
 func message(kind, format string, args ...any) route.Answer {
@@ -81,7 +81,7 @@ func (a *API) RotateCertificates(c *Request) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	wish := want.Wish{Kind: operations.KindRotateCertificates}
+	wish := desired.Request{Kind: operations.KindRotateCertificates}
 	if wish.CA, err = in.Bool("caCertificates"); err != nil {
 		return route.Answer{}, err
 	}
@@ -104,7 +104,7 @@ func (a *API) RotateCertificates(c *Request) (route.Answer, error) {
 
 // RotateEncryptionKey is the action without input.
 func (a *API) RotateEncryptionKey(c *Request) (route.Answer, error) {
-	o, err := a.ask(c, want.Wish{Kind: operations.KindRotateKeys})
+	o, err := a.ask(c, desired.Request{Kind: operations.KindRotateKeys})
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -118,7 +118,7 @@ func (a *API) ExportYAML(c *Request) (route.Answer, error) {
 		return route.Answer{}, norman.Missing("cluster", c.id)
 	}
 	doc := views.OfDocument(d.Value)
-	doc.Spec.RancherKubernetesEngineConfig = want.Public(d.Value.Spec)
+	doc.Spec.RancherKubernetesEngineConfig = desired.Public(d.Value.Spec)
 	text, err := json.Marshal(doc)
 	if err != nil {
 		return route.Answer{}, fmt.Errorf("export cluster %s: %w", d.Key, err)

@@ -88,9 +88,7 @@ func tokenTTL(asked int64, standard, most time.Duration) (ttl time.Duration, cut
 		return 0, false, norman.Invalid(norman.MaxLimitExceeded, "ttl", "%d milliseconds are more than a hundred years", asked)
 	}
 	ttl = time.Duration(asked) * time.Millisecond
-	if ttl == 0 {
-		ttl = standard
-	}
+	ttl = cmp.Or(ttl, standard)
 	if most > 0 && (ttl == 0 || ttl > most) {
 		return most, asked > 0, nil
 	}
@@ -137,7 +135,7 @@ func (a *API) issue(c *Request, t records.Token) (route.Answer, error) {
 
 // Issued shows a new token with its text, for the only time.
 func (a *API) Issued(c *route.Call, t records.Token, text string) route.Answer {
-	r := &Request{Call: c, kind: a.kindOf("token")}
+	r := &Request{Call: c, api: a, kind: a.kindOf("token")}
 	return a.shown(r, http.StatusCreated, a.tokenObject(c, t), map[string]any{"token": text})
 }
 

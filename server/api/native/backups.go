@@ -3,7 +3,9 @@
 package native
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -17,8 +19,15 @@ import (
 // BackupAPI is the part of the API that is about backups.
 type BackupAPI struct {
 	*API
-	// Keeper makes them; nil answers 503.
-	Keeper *backup.Keeper
+	// Backups makes them; nil answers 503.
+	Backups Backups
+}
+
+// Backups are made when a caller asks, and on a schedule.
+type Backups interface {
+	// Write makes one now; begun gets its size before its first byte.
+	Write(ctx context.Context, w io.Writer, begun func(size int64)) error
+	Status() backup.Status
 }
 
 // chunkLimit is how long a client may take to receive a part of a backup: while it is sent, the
@@ -26,15 +35,15 @@ type BackupAPI struct {
 const chunkLimit = time.Minute
 
 // Make is GET /v1-drover/backup: a backup without keys, in which secrets are encrypted with the
-// server's key file. One that is not whole is cut off.
+// server's key file. A backup that is not whole is cut off.
 func (b BackupAPI) Make(c *route.Call) (route.Answer, error) {
-	if b.Keeper == nil {
+	if b.Backups == nil {
 		return route.Answer{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server makes no backups")
 	}
 	defer c.Bind(auth.Object{Kind: auth.Backup})()
 	began, bytes := b.Now(), int64(0)
 	to := &patient{w: c.W, control: http.NewResponseController(c.W)}
-	err := b.Keeper.Server.Write(c.Ctx(), to, func(size int64) {
+	err := b.Backups.Write(c.Ctx(), to, func(size int64) {
 		bytes = size
 		c.W.Header().Set("Content-Type", "application/x-tar")
 		c.W.Header().Set("Content-Disposition", `attachment; filename="`+backup.Name(began, backup.Sealing{})+`"`)
@@ -64,15 +73,15 @@ type patient struct {
 
 func (p *patient) Write(part []byte) (int, error) {
 	p.begun = true
-	// Where there are no deadlines nobody can be waited for too long.
+	// Where there are no deadlines no wait can be too long.
 	_ = p.control.SetWriteDeadline(time.Now().Add(chunkLimit))
 	return p.w.Write(part)
 }
 
 // Status is GET /v1-drover/backups: how the scheduled backups stand.
 func (b BackupAPI) Status(*route.Call) (route.Answer, error) {
-	if b.Keeper == nil {
+	if b.Backups == nil {
 		return route.Answer{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server makes no backups")
 	}
-	return route.Answer{Status: http.StatusOK, Body: b.Keeper.Status()}, nil
+	return route.Answer{Status: http.StatusOK, Body: b.Backups.Status()}, nil
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -16,7 +18,6 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -34,9 +35,9 @@ func request(c *route.Call) (clusters.Request, error) {
 	case queue && replace:
 		return r, norman.Invalid(norman.InvalidOption, "queue", "cannot stand beside replace")
 	case queue:
-		r.Turn = turns.Queue
+		r.Turn = admission.Queue
 	case replace:
-		r.Turn = turns.Replace
+		r.Turn = admission.Replace
 	}
 	if text := c.Query().Get("generation"); text != "" {
 		seen, err := strconv.ParseInt(text, 10, 64)
@@ -86,10 +87,12 @@ func (a *API) Apply(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
+	answer := apitypes.Applied{Results: []apitypes.ApplyResult{}, DryRun: how.DryRun}
 	for _, r := range results {
 		c.Concern(r.Namespace + "/" + r.Name)
+		answer.Results = append(answer.Results, r.ApplyResult)
 	}
-	return route.Answer{Status: http.StatusOK, Body: views.Applied{Results: results, DryRun: how.DryRun}}, nil
+	return route.Answer{Status: http.StatusOK, Body: answer}, nil
 }
 
 // ListClusters is GET /v1-drover/clusters?follow=true.
@@ -103,7 +106,9 @@ func (a *API) ListClusters(c *route.Call) (route.Answer, error) {
 		return !auth.May(c.Who, auth.Get, auth.OfCluster(d.Value.ID))
 	})
 	return route.Page(c, seen, func(d store.Document[records.Cluster]) string { return d.Key },
-		func(d store.Document[records.Cluster]) views.Cluster { return views.OfCluster(d, machines[d.Value.ID]) })
+		func(d store.Document[records.Cluster]) apitypes.Cluster {
+			return views.OfCluster(d, machines[d.Value.ID])
+		})
 }
 
 // GetCluster is GET /v1-drover/clusters/{namespace}/{name}?follow=true; who follows gets it again with each
@@ -138,7 +143,7 @@ func (a *API) Pause(c *route.Call, d store.Document[records.Cluster]) (route.Ans
 		return route.Answer{}, err
 	}
 	a.Logger.Info("cluster paused", "cluster", d.Key, "user", c.Who.UserID)
-	return route.Answer{Status: http.StatusOK, Body: views.Paused{Cluster: views.OfCluster(d, a.MachineCount(d.Value.ID)), Finishing: append([]string{}, busy...)}}, nil
+	return route.Answer{Status: http.StatusOK, Body: apitypes.Paused{Cluster: views.OfCluster(d, a.MachineCount(d.Value.ID)), Finishing: append([]string{}, busy...)}}, nil
 }
 
 // PreviewCluster is GET /v1-drover/clusters/{namespace}/{name}/preview: what is still to be done on its machines.

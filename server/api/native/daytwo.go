@@ -7,20 +7,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/clusters"
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 	"github.com/drover-project/drover/server/views"
 )
 
 // beginOnHosts begins an operation on a cluster whose machines get plans.
-func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], asked views.Asked, how clusters.Request) (route.Answer, error) {
+func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], asked apitypes.Asked, how clusters.Request) (route.Answer, error) {
 	refused := func(field, format string, args ...any) (route.Answer, error) {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, field, format, args...)
 	}
@@ -29,15 +30,15 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 	}
 	snapshots := asked.Kind == operations.KindSnapshot || asked.Kind == operations.KindRestore
 	switch {
-	case !asked.Kind.Stepped():
-		return refused("kind", "%.40q cannot be asked for; there are %s", asked.Kind, operations.Names(operations.Kind.Stepped))
+	case !operations.Stepped(asked.Kind):
+		return refused("kind", "%.40q cannot be asked for; there are %s", asked.Kind, operations.Names(operations.Stepped))
 	case asked.CA || asked.KeepState:
 		return refused("kind", "ca and keepState are for clusters of RKE1, and %s is not one", d.Value.Name)
 	case how.NoSnapshot && asked.Kind != operations.KindRestore && asked.Kind != operations.KindRotateCA:
 		return refused("noSnapshot", "only upgrades, restores and rotations of the CAs begin with a snapshot")
 	case how.Hurry:
 		return refused("now", "what is asked for here does not wait for a maintenance window")
-	case how.Turn == turns.Replace && asked.Kind != operations.KindRestore:
+	case how.Turn == admission.Replace && asked.Kind != operations.KindRestore:
 		return refused("replace", "only a restore takes the place of a change that is under way")
 	case asked.Kind == operations.KindRestore && len(asked.Machines) > 1:
 		return refused("machines", "a snapshot is restored on one machine")
@@ -50,7 +51,7 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 	case len(asked.Services) > 0 && asked.Kind != operations.KindRotateCertificates:
 		return refused("services", "only certificates are rotated by service, and with new CAs all of them")
 	}
-	ask := daytwo.Ask{Kind: asked.Kind, Mode: asked.Mode, By: c.Who.UserID, Turn: how.Turn, Foreign: daytwo.OpensBucket(a.State, c.Who, d.Value), Request: steps.Request{Services: asked.Services, NoSnapshot: how.NoSnapshot}}
+	ask := etcdops.Request{Kind: asked.Kind, Mode: asked.Mode, By: c.Who.UserID, Turn: how.Turn, Foreign: etcdops.OpensBucket(a.State, c.Who, d.Value), Request: steps.Request{Services: asked.Services, NoSnapshot: how.NoSnapshot}}
 	switch asked.Kind {
 	case operations.KindSnapshot:
 		ask.Request.Name, ask.Request.Machines = asked.Snapshot, asked.Machines
@@ -74,11 +75,11 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 // begun answers with the operation that was asked for.
 func begun(o operations.Operation) route.Answer {
 	shown := views.SummaryOf(store.Document[operations.Operation]{Value: o})
-	return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Operation: &shown}}
+	return route.Answer{Status: http.StatusOK, Body: apitypes.Begun{Type: "begun", Operation: &shown}}
 }
 
 // draftOnHosts answers with what would be done on the cluster's machines.
-func (a *API) draftOnHosts(key records.ClusterKey, ask daytwo.Ask) (route.Answer, error) {
+func (a *API) draftOnHosts(key records.ClusterKey, ask etcdops.Request) (route.Answer, error) {
 	o, err := a.DayTwo.Draft(key, ask)
 	if err != nil {
 		return route.Answer{}, err
@@ -87,7 +88,7 @@ func (a *API) draftOnHosts(key records.ClusterKey, ask daytwo.Ask) (route.Answer
 	if err != nil {
 		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
-	return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Lines: lines}}, nil
+	return route.Answer{Status: http.StatusOK, Body: apitypes.Begun{Type: "begun", Lines: lines}}, nil
 }
 
 // snapshotFiles answers with the snapshots of a cluster whose machines get plans, the oldest first. The cluster is asked
@@ -101,9 +102,9 @@ func (a *API) snapshotFiles(c *route.Call, cluster records.Cluster) (route.Answe
 	order := func(d store.Document[records.Snapshot]) string {
 		return d.Value.Created.UTC().Format("20060102T150405.000000000") + "/" + d.Key
 	}
-	all := daytwo.Known(a.State, cluster, daytwo.OpensBucket(a.State, c.Who, cluster))
+	all := etcdops.Known(a.State, cluster, etcdops.OpensBucket(a.State, c.Who, cluster))
 	slices.SortFunc(all, func(x, y store.Document[records.Snapshot]) int { return strings.Compare(order(x), order(y)) })
-	return route.Page(c, all, order, func(d store.Document[records.Snapshot]) views.Snapshot {
+	return route.Page(c, all, order, func(d store.Document[records.Snapshot]) apitypes.Snapshot {
 		ok, why := a.DayTwo.Restorable(d.Value)
 		return views.OfFile(d.Value, ok, why)
 	})

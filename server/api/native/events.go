@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -39,7 +40,7 @@ func seesEvent(c *route.Call, e records.Event) bool {
 	return auth.May(c.Who, auth.Get, auth.In(e.ClusterID, auth.Event))
 }
 
-func (a *API) showEvent(e records.Event) views.Event {
+func (a *API) showEvent(e records.Event) apitypes.Event {
 	name := ""
 	if d, ok := a.State.ClustersByID.First(e.ClusterID); ok {
 		name = d.Value.Name
@@ -50,7 +51,7 @@ func (a *API) showEvent(e records.Event) views.Event {
 }
 
 // followEvents sends events as lines of JSON until the caller goes or may not see them any more. Who is
-// so slow that events are dropped meanwhile misses them, as somebody does who asks later.
+// so slow that events are dropped meanwhile misses them, as a client does that asks later.
 func (a *API) followEvents(c *route.Call, cluster string, after time.Time) (route.Answer, error) {
 	if a.Events == nil {
 		return route.NotFound(c)

@@ -10,27 +10,27 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/rke1/snapshots"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/views"
 )
 
 // SnapshotAPI is the part of the API that hands out files of snapshots.
 type SnapshotAPI struct {
 	*API
 	// Files opens them; nil answers 503.
-	Files *daytwo.Files
+	Files *etcdops.Files
 }
 
 // Download is GET /v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file?machine=NAME. A file of which the way is lost is cut
 // off; Range: bytes=N- with the ETag as If-Range asks for the rest, which another file answers as a whole. Other ranges are ignored.
 func (a SnapshotAPI) Download(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
-	wish := daytwo.FileWish{Snapshot: c.Param("snapshot"), Machine: c.Query().Get("machine"), Foreign: daytwo.OpensBucket(a.State, c.Who, d.Value)}
+	wish := etcdops.FileRequest{Snapshot: c.Param("snapshot"), Machine: c.Query().Get("machine"), Foreign: etcdops.OpensBucket(a.State, c.Who, d.Value)}
 	wish.Offset, wish.Tag = continued(c.R.Header)
 	if d.Value.Spec.Docker() {
 		return route.Answer{}, a.onDocker(d, wish.Snapshot)
@@ -41,7 +41,7 @@ func (a SnapshotAPI) Download(c *route.Call, d store.Document[records.Cluster]) 
 	defer c.Bind(auth.OfCluster(d.Value.ID))()
 	log := a.Logger.With("cluster", d.Key, "snapshot", wish.Snapshot, "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
 	f, err := a.Files.Open(c.Ctx(), d.Value, wish)
-	if none, ok := errors.AsType[*daytwo.NoFileError](err); ok {
+	if none, ok := errors.AsType[*etcdops.NoFileError](err); ok {
 		log.Info("snapshot not handed out", "reason", none.Reason)
 		if none.Away {
 			return route.Answer{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "%s", none.Reason)
@@ -69,7 +69,7 @@ func (a SnapshotAPI) Download(c *route.Call, d store.Document[records.Cluster]) 
 // rest is the only form of a range that is taken.
 var rest = regexp.MustCompile(`^bytes=([0-9]{1,18})-$`)
 
-// continued reads where somebody wants to go on, and with which file.
+// continued reads where the caller wants to go on, and with which file.
 func continued(h http.Header) (offset int64, tag string) {
 	from := rest.FindStringSubmatch(h.Get("Range"))
 	tag, err := strconv.Unquote(h.Get("If-Range"))
@@ -81,15 +81,15 @@ func continued(h http.Header) (offset int64, tag string) {
 }
 
 // describe writes the header of a file and returns the status that goes with it.
-func describe(h http.Header, f *daytwo.File) (status int) {
+func describe(h http.Header, f *etcdops.File) (status int) {
 	norman.Uncached(h)
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", f.Snapshot.Name()))
 	h.Set("Content-Length", strconv.FormatInt(f.Size-f.Offset, 10))
-	h.Set(views.FileMachine, f.Snapshot.Machine)
-	h.Set(views.FileCreated, f.Snapshot.Created.UTC().Format(time.RFC3339))
-	h.Set(views.FileSum, f.SHA256) // empty where it is not known, as the version
-	h.Set(views.FileVersion, f.Snapshot.Spec.KubernetesVersion)
+	h.Set(apitypes.FileMachine, f.Snapshot.Machine)
+	h.Set(apitypes.FileCreated, f.Snapshot.Created.UTC().Format(time.RFC3339))
+	h.Set(apitypes.FileSum, f.SHA256) // empty where it is not known, as the version
+	h.Set(apitypes.FileVersion, f.Snapshot.Spec.KubernetesVersion)
 	if f.Tag != "" {
 		h.Set("ETag", strconv.Quote(f.Tag))
 		h.Set("Accept-Ranges", "bytes")

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/plans/written"
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/plans/handwritten"
 	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -33,7 +34,7 @@ func (a FleetAPI) List(c *route.Call) (route.Answer, error) {
 	return route.Page(c, a.State.Fleets.List(), func(d store.Document[records.Fleet]) string { return d.Key }, a.show)
 }
 
-func (a FleetAPI) show(d store.Document[records.Fleet]) views.Fleet {
+func (a FleetAPI) show(d store.Document[records.Fleet]) apitypes.Fleet {
 	key := records.ClusterKey(d.Key)
 	return views.OfFleet(d, a.machinesOf(key), a.underWay(key))
 }
@@ -132,11 +133,11 @@ func (a FleetAPI) Give(c *route.Call, d store.Document[records.Fleet]) (route.An
 		}
 		r.Labels[key] = value
 	}
-	data, err := norman.ReadBody(c.W, c.R, written.MaxSize)
+	data, err := norman.ReadBody(c.W, c.R, handwritten.MaxSize)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	plan, err := written.Parse("plan", data)
+	plan, err := handwritten.Parse("plan", data)
 	if err != nil {
 		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "%v", err)
 	}

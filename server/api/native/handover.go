@@ -8,12 +8,13 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/rke1/export"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/clusters"
-	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rketransfer"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
 )
@@ -21,7 +22,7 @@ import (
 // HandoverAPI serves what is asked of a Desk.
 type HandoverAPI struct {
 	*API
-	Desk *handover.Desk
+	Desk *rketransfer.Desk
 }
 
 const (
@@ -35,12 +36,12 @@ const (
 // Export is POST /v1-drover/clusters/{namespace}/{name}/export. That it is no GET keeps the answer out of caches and has
 // the request in the log. Notes and findings are in headers Warning.
 func (a HandoverAPI) Export(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
-	var asked views.ExportRequest
+	var asked apitypes.ExportRequest
 	if err := readBody(c, maxExport, &asked, "what the request takes", true); err != nil {
 		return route.Answer{}, err
 	}
 	log := a.Logger.With("cluster", d.Key, "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
-	e, err := a.Desk.Export(c.Ctx(), records.ClusterKey(d.Key), asked.Request(c.Who.UserID))
+	e, err := a.Desk.Export(c.Ctx(), records.ClusterKey(d.Key), views.ExportOf(asked, c.Who.UserID))
 	if err != nil {
 		log.Info("cluster not exported", "reason", err)
 		return route.Answer{}, handoverRefused(err)
@@ -69,7 +70,7 @@ func (a HandoverAPI) Export(c *route.Call, d store.Document[records.Cluster]) (r
 // Resume is POST /v1-drover/clusters/{namespace}/{name}/resume?dryRun=true&accept=true&force=true: the end of a pause, and of
 // the mark of a cluster that was exported or imported.
 func (a HandoverAPI) Resume(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
-	var r handover.ResumeRequest
+	var r rketransfer.ResumeRequest
 	var err error
 	for name, to := range map[string]*bool{"dryRun": &r.DryRun, "accept": &r.Accept, "force": &r.Force} {
 		if *to, err = flag(c, name); err != nil {
@@ -88,7 +89,7 @@ func (a HandoverAPI) Resume(c *route.Call, d store.Document[records.Cluster]) (r
 
 // Import is POST /v1-drover/clusters/{namespace}/{name}/import-rke?dryRun=true.
 func (a HandoverAPI) Import(c *route.Call) (route.Answer, error) {
-	var asked views.ImportRequest
+	var asked apitypes.ImportRequest
 	if err := readBody(c, maxImport, &asked, "what the request takes", false); err != nil {
 		return route.Answer{}, err
 	}
@@ -96,7 +97,7 @@ func (a HandoverAPI) Import(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	r := handover.ImportRequest{
+	r := rketransfer.ImportRequest{
 		By: c.Who.UserID, Namespace: c.Param("namespace"), Name: c.Param("name"), Config: []byte(asked.Config), State: []byte(asked.State),
 		FromHosts: asked.FromHosts, DryRun: dryRun, Force: asked.Force,
 	}
@@ -131,11 +132,11 @@ func handoverRefused(err error) error {
 		}
 		return refused(http.StatusConflict, norman.Conflict, map[string]any{"findings": findings})
 	}
-	if changes, ok := errors.AsType[*handover.ChangesError](err); ok {
+	if changes, ok := errors.AsType[*rketransfer.ChangesError](err); ok {
 		return refused(http.StatusConflict, norman.Conflict, map[string]any{"changes": changes.Lines})
 	}
 	_, owned := errors.AsType[*clusters.OwnedError](err)
-	if _, ok := errors.AsType[*handover.RefusedError](err); ok || owned {
+	if _, ok := errors.AsType[*rketransfer.RefusedError](err); ok || owned {
 		return refused(http.StatusConflict, norman.Conflict, nil)
 	}
 	return err

@@ -6,12 +6,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/views"
 )
 
 // JoinAPI serves how hosts join clusters.
@@ -32,7 +32,7 @@ func (a JoinAPI) RotateJoin(c *route.Call, d store.Document[records.Cluster]) (r
 }
 
 // ForgetAgent is POST /v1-drover/clusters/{namespace}/{name}/agent/forget: what is known of the cluster's agent goes, its tunnels
-// end, and the next agent with the cluster's token is believed whatever Kubernetes it is of.
+// end, and the next agent with the cluster's token is believed, from any Kubernetes.
 func (a JoinAPI) ForgetAgent(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	if !d.Value.Spec.Imported() {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "cluster", "cluster %s is provisioned by this server, which knows its agent by itself", d.Value.Name)
@@ -49,22 +49,22 @@ func (a JoinAPI) ForgetAgent(c *route.Call, d store.Document[records.Cluster]) (
 
 // join is the command of the default registration token of a cluster or a fleet, which is made anew before if rotate
 // is set.
-func (a JoinAPI) join(c *route.Call, id, name string, rotate bool) (views.Join, error) {
+func (a JoinAPI) join(c *route.Call, id, name string, rotate bool) (apitypes.Join, error) {
 	key := id + "/" + registration.DefaultToken
 	token, ok := a.State.RegistrationTokens.Get(key)
 	if !ok {
-		return views.Join{}, norman.Missing("registration token", key)
+		return apitypes.Join{}, norman.Missing("registration token", key)
 	}
 	if rotate {
 		var err error
 		if token, err = a.State.RegistrationTokens.Modify(c.Ctx(), key, func(t records.RegistrationToken) (records.RegistrationToken, error) {
 			return registration.Rotated(t, a.Now()), nil
 		}); err != nil {
-			return views.Join{}, err
+			return apitypes.Join{}, err
 		}
 		a.Logger.Info("registration token rotated", "of", name, "user", c.Who.UserID)
 	}
-	answer := views.Join{Type: "join", Cluster: name, Expires: token.Value.Expires}
+	answer := apitypes.Join{Type: "join", Cluster: name, Expires: token.Value.Expires}
 	command, err := a.Registration.JoinCommandFor(token.Value)
 	switch {
 	case err != nil:
@@ -76,7 +76,7 @@ func (a JoinAPI) join(c *route.Call, id, name string, rotate bool) (views.Join, 
 	}
 	if i := command.Import; answer.Command != "" && i.Command != "" {
 		answer.Command = i.Pinned
-		answer.Import = &views.Import{Command: i.Command, InsecureCommand: i.Insecure, ManifestURL: i.ManifestURL, CleanupURL: i.CleanupURL, Spent: i.Spent}
+		answer.Import = &apitypes.Import{Command: i.Command, InsecureCommand: i.Insecure, ManifestURL: i.ManifestURL, CleanupURL: i.CleanupURL, Spent: i.Spent}
 	}
 	return answer, nil
 }

@@ -6,12 +6,12 @@ package native
 import (
 	"net/http"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/views"
 )
 
 // JoinTokenAPI shows and takes in the tokens of clusters.
@@ -25,9 +25,9 @@ func (a JoinTokenAPI) Reveal(c *route.Call, cluster store.Document[records.Clust
 		return route.Answer{}, err
 	}
 	a.Logger.Info("join tokens revealed", "cluster", tokens.Key, "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
-	shown := views.JoinTokens{Type: "joinTokens", Cluster: tokens.Key, Server: tokens.Value.ServerToken, Agent: tokens.Value.AgentToken, Earlier: []views.EarlierToken{}}
+	shown := apitypes.JoinTokens{Type: "joinTokens", Cluster: tokens.Key, Server: tokens.Value.ServerToken, Agent: tokens.Value.AgentToken, Earlier: []apitypes.EarlierToken{}}
 	for _, one := range tokens.Value.Other {
-		shown.Earlier = append(shown.Earlier, views.EarlierToken{Token: one.Token, Hash: one.Hash()})
+		shown.Earlier = append(shown.Earlier, apitypes.EarlierToken{Token: one.Token, Hash: one.Hash()})
 	}
 	return route.Answer{Status: http.StatusOK, Body: shown}, nil
 }
@@ -39,7 +39,7 @@ func (a JoinTokenAPI) Add(c *route.Call, cluster store.Document[records.Cluster]
 	if err != nil {
 		return route.Answer{}, err
 	}
-	var asked views.AskedToken
+	var asked apitypes.AskedToken
 	text, err := norman.ReadBody(c.W, c.R, 4<<10)
 	if err != nil {
 		return route.Answer{}, err
@@ -67,7 +67,7 @@ func (a JoinTokenAPI) Add(c *route.Call, cluster store.Document[records.Cluster]
 	}
 	hash := installers.HashServerToken(token)
 	a.Logger.Info("server token brought", "cluster", tokens.Key, "hash", hash, "known", known, "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
-	return route.Answer{Status: http.StatusOK, Body: views.BroughtToken{Type: "broughtToken", Cluster: tokens.Key, Hash: hash, Known: known}}, nil
+	return route.Answer{Status: http.StatusOK, Body: apitypes.BroughtToken{Type: "broughtToken", Cluster: tokens.Key, Hash: hash, Known: known}}, nil
 }
 
 // joinTokens is what is stored of the tokens of a cluster.

@@ -31,7 +31,7 @@ const (
 var liveParameters = []string{"source", "id", "instruction", "attempt", "offset", "only", "follow", "periodic", "unit", "container", "pod", "tail"}
 
 // liveTypes are the content types of what an agent is asked for. The server says them: what a host says of its own answer
-// could have a browser run it, in the session of whoever looks.
+// could have a browser run it, in the session of the user who looks.
 var liveTypes = map[string]string{
 	"status": "application/json", "containers": "application/json", "output": "application/x-ndjson", "logs": "text/plain; charset=utf-8",
 }

@@ -12,9 +12,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/tunnel"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -23,7 +25,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
@@ -31,7 +33,6 @@ import (
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/versions"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -59,22 +60,22 @@ type API struct {
 	AskAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
 	// DialOnHost opens a connection on a machine's host, by the subject of its tunnel; nil answers 503.
 	DialOnHost func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
-	// Presence is who is connected to which server; nil knows of nobody.
+	// Presence is who is connected to which server; nil knows of no connection.
 	Presence *presence.Presence
 	// RKE begins operations on RKE1 clusters; nil refuses them.
-	RKE *rke.Runner
+	RKE *rke.Clusters
 	// Changes are what followers of lists see.
 	Changes *subscribe.Feed
 	// Events are the changes of states; nil shows none.
 	Events *events.Log
 	// DayTwo begins snapshots, restores and rotations on clusters of k3s and RKE2, and RefreshSnapshots asks one for its
 	// snapshots; nil asks none.
-	DayTwo           *daytwo.Asker
+	DayTwo           *etcdops.Service
 	RefreshSnapshots func(ctx context.Context, key records.ClusterKey) error
 	// PreviewOperation is what such an operation would do, in its order.
 	PreviewOperation func(operations.Operation) ([]string, error)
 	// Rehearsals begins rehearsals of snapshots; nil refuses them.
-	Rehearsals *rehearsals.Asker
+	Rehearsals *rehearsals.Service
 	Now        func() time.Time
 	Logger     *slog.Logger
 }
@@ -99,7 +100,7 @@ func (a *API) GetMachine(c *route.Call, d store.Document[records.Machine]) (rout
 }
 
 // machine is a machine with the release of its agent.
-func (a *API) machine(d store.Document[records.Machine]) views.Machine {
+func (a *API) machine(d store.Document[records.Machine]) apitypes.Machine {
 	m := views.OfMachine(d)
 	if a.Presence != nil {
 		for _, link := range a.Presence.Tunnels.Links(string(d.Value.Subject())) {
@@ -121,7 +122,7 @@ func (a *API) AllowRejoin(c *route.Call, d store.Document[records.Machine]) (rou
 
 // LabelMachine is POST /v1-drover/machines/{namespace}/{name}/labels with {"set": {"rack": "a"}, "remove": ["disk"]}.
 func (a *API) LabelMachine(c *route.Call, d store.Document[records.Machine]) (route.Answer, error) {
-	var change views.LabelChange
+	var change apitypes.LabelChange
 	if err := readAsked(c, &change, `a change of labels, such as {"set": {"rack": "a"}, "remove": ["disk"]}`); err != nil {
 		return route.Answer{}, err
 	}

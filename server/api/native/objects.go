@@ -6,10 +6,11 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
@@ -18,10 +19,10 @@ import (
 // ListObjects is GET /v1-drover/objects: those that the caller may read.
 func (a *API) ListObjects(c *route.Call) (route.Answer, error) {
 	seen := slices.DeleteFunc(a.State.Objects.List(), func(d store.Document[objects.Object]) bool { return !references.Reads(c.Who, d.Value) })
-	return route.Page(c, seen, func(d store.Document[objects.Object]) string { return d.Key }, func(d store.Document[objects.Object]) views.NamedObject { return views.OfObject(d.Value) })
+	return route.Page(c, seen, func(d store.Document[objects.Object]) string { return d.Key }, func(d store.Document[objects.Object]) apitypes.NamedObject { return views.OfObject(d.Value) })
 }
 
-// RemoveObject is DELETE /v1-drover/objects/{kind}/{namespace}/{name}, where kind is Secret or ConfigMap. One that a
+// RemoveObject is DELETE /v1-drover/objects/{kind}/{namespace}/{name}, where kind is Secret or ConfigMap. An object that a
 // cluster refers to stays: 409.
 func (a *API) RemoveObject(c *route.Call) (route.Answer, error) {
 	key := objects.KeyOf(c.Param("kind"), c.Param("namespace"), c.Param("name"))

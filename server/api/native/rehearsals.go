@@ -7,15 +7,16 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -89,25 +90,25 @@ func askedRehearsals(c *route.Call) (rehearsals.Plan, error) {
 }
 
 // rehearse begins a rehearsal of a snapshot of a cluster.
-func (a *API) rehearse(c *route.Call, d store.Document[records.Cluster], asked views.Asked, how clusters.Request) (route.Answer, error) {
+func (a *API) rehearse(c *route.Call, d store.Document[records.Cluster], asked apitypes.Asked, how clusters.Request) (route.Answer, error) {
 	switch {
 	case a.Rehearsals == nil:
 		return route.Answer{}, noRehearsals()
 	case !auth.May(c.Who, auth.Update, auth.Object{Kind: auth.Fleet}):
 		return route.Answer{}, norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "a snapshot is rehearsed on a machine of a fleet, which is for administrators")
-	case asked.KeepState || asked.CA || asked.Mode != "" || len(asked.Services) > 0 || how.NoSnapshot || how.Hurry || how.Turn == turns.Replace:
+	case asked.KeepState || asked.CA || asked.Mode != "" || len(asked.Services) > 0 || how.NoSnapshot || how.Hurry || how.Turn == admission.Replace:
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "kind", "a rehearsal takes a snapshot, a machine or a fleet, dryRun and queue, and nothing else")
 	case len(asked.Machines) > 1:
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "machines", "a snapshot is rehearsed on one machine")
 	}
 	key := records.ClusterKey(d.Key)
-	ask := rehearsals.Ask{Snapshot: asked.Snapshot, Fleet: asked.Fleet, By: c.Who.UserID, Turn: how.Turn, Foreign: daytwo.OpensBucket(a.State, c.Who, d.Value)}
+	ask := rehearsals.Request{Snapshot: asked.Snapshot, Fleet: asked.Fleet, By: c.Who.UserID, Turn: how.Turn, Foreign: etcdops.OpensBucket(a.State, c.Who, d.Value)}
 	if len(asked.Machines) > 0 {
 		ask.Machine = asked.Machines[0]
 	}
 	if how.DryRun {
 		lines, err := a.Rehearsals.Preview(c.Ctx(), key, ask)
-		return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Lines: lines}}, err
+		return route.Answer{Status: http.StatusOK, Body: apitypes.Begun{Type: "begun", Lines: lines}}, err
 	}
 	o, err := a.Rehearsals.Begin(c.Ctx(), key, ask)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/hosts/relay"
@@ -20,17 +21,23 @@ import (
 // Servers serves what is known of the servers of a store.
 type Servers struct {
 	State *state.State
-	// OpenTunnels are the tunnels of all servers; nil is none.
-	OpenTunnels func(context.Context) []relay.Held
-	// Workers are those of all servers; nil is none.
-	Workers func(context.Context) []relay.Said[[]reconcile.Status]
+	// Peers asks all servers; nil has nothing to say.
+	Peers Peers
+	// Workers are those of this server.
+	Workers func() []reconcile.Status
+}
+
+// Peers is what all servers say of themselves.
+type Peers interface {
+	OpenTunnels(context.Context) []relay.Held
+	Workers(ctx context.Context, own []reconcile.Status) []relay.Said[[]reconcile.Status]
 }
 
 // ListTunnels is GET /v1-drover/tunnels. Servers that do not answer are named.
 func (a *Servers) ListTunnels(c *route.Call) (route.Answer, error) {
-	answer := views.Tunnels{Data: []views.Tunnel{}, Silent: map[string]string{}}
-	if a.OpenTunnels != nil {
-		for _, one := range a.OpenTunnels(c.Ctx()) {
+	answer := apitypes.Tunnels{Data: []apitypes.Tunnel{}, Silent: map[string]string{}}
+	if a.Peers != nil {
+		for _, one := range a.Peers.OpenTunnels(c.Ctx()) {
 			if one.Fault != "" && auth.May(c.Who, auth.ListAll, auth.Object{Kind: auth.Tunnel}) {
 				answer.Silent[one.Server] = one.Fault
 			}
@@ -54,14 +61,14 @@ func (a *Servers) ListTunnels(c *route.Call) (route.Answer, error) {
 
 // ListWorkers is GET /v1-drover/workers. Servers that do not answer are named.
 func (a *Servers) ListWorkers(c *route.Call) (route.Answer, error) {
-	answer := views.Workers{Data: []views.Worker{}, Silent: map[string]string{}}
-	if a.Workers != nil {
-		for _, one := range a.Workers(c.Ctx()) {
+	answer := apitypes.Workers{Data: []apitypes.Worker{}, Silent: map[string]string{}}
+	if a.Peers != nil {
+		for _, one := range a.Peers.Workers(c.Ctx(), a.Workers()) {
 			if one.Fault != "" {
 				answer.Silent[one.Server] = one.Fault
 			}
 			for _, w := range one.Value {
-				answer.Data = append(answer.Data, views.Worker{Server: one.Server, Status: w})
+				answer.Data = append(answer.Data, apitypes.Worker{Server: one.Server, WorkerStatus: w})
 			}
 		}
 	}

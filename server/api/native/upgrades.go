@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/clusters"
@@ -29,7 +30,7 @@ func (a *UpgradeAPI) Upgrade(c *route.Call, d store.Document[records.Cluster]) (
 	if err != nil {
 		return route.Answer{}, err
 	}
-	var asked views.AskedUpgrade
+	var asked apitypes.AskedUpgrade
 	if err := readAsked(c, &asked, `of the form {"version": "v1.34.4+k3s1"}`); err != nil {
 		return route.Answer{}, err
 	}
@@ -59,7 +60,7 @@ func (a *UpgradeAPI) GetWindow(c *route.Call, d store.Document[records.Cluster])
 // SetWindow is POST /v1-drover/clusters/{namespace}/{name}/window/set with a views.AskedWindow.
 func (a *UpgradeAPI) SetWindow(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	var asked struct {
-		Window *string `json:"window"` // of views.AskedWindow; nobody takes a window off by leaving it out
+		Window *string `json:"window"` // of views.AskedWindow; a window is not taken off by leaving it out
 	}
 	if err := readAsked(c, &asked, `of the form {"window": "Sat 22:00-04:00 Europe/Berlin"}`); err != nil {
 		return route.Answer{}, err
@@ -83,5 +84,5 @@ func (a *UpgradeAPI) window(cluster records.Cluster) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.InvalidState, "%v", err)
 	}
-	return route.Answer{Status: http.StatusOK, Body: views.Window{Type: "window", Window: text, Open: now.Open, Change: now.Change}}, nil
+	return route.Answer{Status: http.StatusOK, Body: apitypes.Window{Type: "window", Window: text, Open: now.Open, Change: now.Change}}, nil
 }

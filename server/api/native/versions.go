@@ -7,10 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/versions"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -18,7 +19,7 @@ import (
 // a cluster may be upgraded to, newest first.
 func (a *API) ListVersions(c *route.Call) (route.Answer, error) {
 	known := a.Versions()
-	answer := views.Versions{Data: []views.Version{}, Source: views.OfVersionSource(a.VersionStatus())}
+	answer := apitypes.Versions{Data: []apitypes.Version{}, Source: views.OfVersionSource(a.VersionStatus())}
 	runtimes := versions.Runtimes()
 	if given := versions.Runtime(c.Query().Get("runtime")); given != "" {
 		if !slices.Contains(runtimes, given) {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -53,7 +54,7 @@ func (a *API) WhyMachine(c *route.Call, d store.Document[records.Machine]) (rout
 
 func (a *API) why(c *route.Call, cluster store.Document[records.Cluster], machine string) (route.Answer, error) {
 	key := records.ClusterKey(cluster.Key)
-	answer := views.OfCauses(cluster.Value, a.machinesOf(key), a.underWay(key), machine).Named(references.Faults(cluster.Value, references.Stored(a.State)))
+	answer := views.WithFaults(views.OfCauses(cluster.Value, a.machinesOf(key), a.underWay(key), machine), references.Faults(cluster.Value, references.Stored(a.State)))
 	hostLogs{a, c}.read(answer.Causes)
 	return route.Answer{Status: http.StatusOK, Body: answer}, nil
 }
@@ -74,7 +75,7 @@ func (a *API) machinesOf(key records.ClusterKey) []records.Machine {
 }
 
 // underWay is the operation that is under way on a cluster or a fleet; nil when none is.
-func (a *API) underWay(key records.ClusterKey) *views.OperationSummary {
+func (a *API) underWay(key records.ClusterKey) *apitypes.OperationSummary {
 	under, ok := operations.Active(string(key), a.State.OperationsOf(key))
 	if !ok {
 		return nil
@@ -93,7 +94,7 @@ type hostLogs struct {
 }
 
 // read fills in the logs of the causes that have one, of the first of them.
-func (h hostLogs) read(causes []views.Cause) {
+func (h hostLogs) read(causes []apitypes.Cause) {
 	a, c := h.a, h.c
 	ctx, cancel := context.WithTimeout(c.Ctx(), logLimit)
 	defer cancel()

@@ -3,6 +3,7 @@
 package norman
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 )
@@ -23,10 +24,7 @@ type List struct {
 
 // Collection is the page of all visible objects that the request asks for, in its envelope.
 func (s Schema) Collection(all []Object, l List) map[string]any {
-	self := l.Self
-	if self == "" {
-		self = l.URLs.Collection(s)
-	}
+	self := cmp.Or(l.Self, l.URLs.Collection(s))
 	q := s.ParseQuery(l.Values)
 	p := s.selectPage(all, q)
 	data := make([]map[string]any, 0, len(p.items))

@@ -129,7 +129,7 @@ type Object struct {
 	Fields map[string]any
 	// Links are those beside self, update and remove.
 	Links map[string]string
-	// Fixed objects cannot be changed, Kept ones cannot be deleted, whatever the caller's rights.
+	// Fixed objects cannot be changed, Kept ones cannot be deleted, with any rights.
 	Fixed, Kept bool
 	// Actions are the names of those that make sense now.
 	Actions []string

@@ -77,7 +77,7 @@ func (p *Replier) send(w http.ResponseWriter, r *http.Request, status int, value
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client has gone when this fails; nobody is left to notify
+	_, _ = w.Write(body) // the client has gone when this fails; no client is left to notify
 }
 
 func (p *Replier) compress(body []byte) []byte {

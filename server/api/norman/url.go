@@ -14,7 +14,7 @@ import (
 
 // Origin finds the URL under which a client sees the server.
 type Origin struct {
-	// Trusted are the proxies whose forwarded headers are believed; from anybody else they are ignored.
+	// Trusted are the proxies whose forwarded headers are believed; from any other client they are ignored.
 	Trusted []netip.Prefix
 	// ServerURL is the setting server-url, or "". When it is https and names the host of
 	// the request, links are https even though the connection is not.

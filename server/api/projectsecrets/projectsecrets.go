@@ -6,6 +6,7 @@
 package projectsecrets
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -14,14 +15,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/objects"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
@@ -164,7 +165,7 @@ func (a *API) Create(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	s := records.ProjectSecret{ProjectID: r.project, UID: random.UID(), Created: a.Now().UTC(), CreatorID: c.Who.UserID}
+	s := records.ProjectSecret{ProjectID: r.project, UID: randomid.UID(), Created: a.Now().UTC(), CreatorID: c.Who.UserID}
 	if s.Name, err = in.Required("name"); err != nil {
 		return route.Answer{}, err
 	}
@@ -264,9 +265,7 @@ func valued(in norman.Input, s records.ProjectSecret) (records.ProjectSecret, er
 	if err != nil {
 		return s, err
 	}
-	if s.Type == "" {
-		s.Type = kind
-	}
+	s.Type = cmp.Or(s.Type, kind)
 	encoded, _, err := in.Map("data")
 	if err != nil {
 		return s, err

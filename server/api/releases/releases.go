@@ -7,9 +7,9 @@ package releases
 import (
 	"net/http"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // API serves the releases of both distributions.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/drover-project/drover/server/turns"
+	"github.com/drover-project/drover/server/admission"
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/auth"
@@ -15,7 +15,7 @@ import (
 )
 
 // MayApply refuses a document of a cluster that the caller may not change, or, where there is none, of
-// one that they may not make. Of a cluster that they do not see they learn what anybody learns who
+// one that they may not make. Of a cluster that they do not see they learn what any user learns who
 // chooses its name: that it is taken.
 func (c *Call) MayApply(existing *records.Cluster) error {
 	switch {
@@ -39,9 +39,9 @@ func (c *Call) Leave() records.Leave {
 
 // Turn is what becomes of a removal while another operation is under way: it waits, as clients of Rancher's API know of
 // no refusal there, unless busy is refuse.
-func (c *Call) Turn() turns.Turn {
+func (c *Call) Turn() admission.Turn {
 	if c.Query().Get("busy") == "refuse" {
-		return turns.Refuse
+		return admission.Refuse
 	}
-	return turns.Queue
+	return admission.Queue
 }

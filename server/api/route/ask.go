@@ -1,4 +1,4 @@
-// What pages ask of the API: a form of a page is a request of the API, which the server makes for whoever sent the form.
+// What pages ask of the API: a form of a page is a request of the API, which the server makes for the user who sent the form.
 // It goes through the table like any other, so that rights, checks, sentences and the audit log are those of all clients.
 
 package route
@@ -73,7 +73,7 @@ func (r Reply) Decode(to any) error {
 	return nil
 }
 
-// Ask has the API answer a request of whoever is in front of the page. In the audit log the page's own request stands
+// Ask has the API answer a request of the user of the page. In the audit log the page's own request stands
 // for nothing then: the API's is there.
 func (c *Call) Ask(asked Asked) (Reply, error) { return c.ask(c.Ctx(), asked) }
 

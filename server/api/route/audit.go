@@ -29,7 +29,7 @@ const (
 	opens
 	// passes hands a request on: it lasts where it is a watch or becomes a connection.
 	passes
-	// checks reads, whatever its method is.
+	// checks reads, with any method.
 	checks
 )
 
@@ -72,7 +72,7 @@ type trail struct {
 func (t *Table) follow(c *Call, row *compiled) *trail {
 	log := t.env.Audit
 	if log == nil || row.Access.rule == open && isRead(c.Method) || row.Access.Credential == NoCredential {
-		return nil // what is public says nothing of anybody
+		return nil // what is public says nothing of a user
 	}
 	f := &trail{log: log, call: c, row: row.Row, began: t.env.Now(), class: classOf(c, row)}
 	if log.Level() >= audit.Bodies && f.class == audit.Change && row.Access.use != passes && c.R.Body != nil {

@@ -22,7 +22,7 @@ type Call struct {
 	R *http.Request
 	// Method is the request's, after overrides.
 	Method string
-	// Who asks; the zero Identity where nobody has to be logged in.
+	// Who asks; the zero Identity where no login is needed.
 	Who auth.Identity
 	// Before is who they were when they were last shown something, in an answer that goes on.
 	Before auth.Identity
@@ -112,7 +112,7 @@ func (c *Call) Input(schema norman.Schema) (norman.Input, error) {
 	return in, nil
 }
 
-// JSON is Input for routes that are open to everybody: the body is JSON whatever its type
+// JSON is Input for routes that are open to everybody: the body is JSON with any content type
 // says, and YAML and forms are refused, which take more to read.
 func (c *Call) JSON(schema norman.Schema) (norman.Input, error) {
 	kind, _, _ := strings.Cut(c.R.Header.Get("Content-Type"), ";")

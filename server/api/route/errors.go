@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
@@ -19,7 +20,6 @@ import (
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 )
 
 // Envelope finds status and code of an error.
@@ -51,7 +51,7 @@ func Envelope(err error) *norman.Error {
 	if bad, ok := errors.AsType[*references.InvalidError](err); ok {
 		return norman.Invalid(norman.InvalidOption, bad.Field, "%s", bad.Reason)
 	}
-	if bad, ok := errors.AsType[*turns.InvalidError](err); ok {
+	if bad, ok := errors.AsType[*admission.InvalidError](err); ok {
 		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%s", bad.Reason)
 	}
 	if slices.ContainsFunc(conflicts, func(is func(error) bool) bool { return is(err) }) {

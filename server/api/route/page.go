@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/views"
 )
 
 // Bounds of a page.
@@ -28,7 +28,7 @@ func Page[T, V any](c *Call, all []T, key func(T) string, show func(T) V) (Answe
 		}
 		limit = n
 	}
-	answer := views.List[V]{Data: []V{}, Total: len(all)}
+	answer := apitypes.List[V]{Data: []V{}, Total: len(all)}
 	if from := c.Query().Get("continue"); from != "" {
 		for len(all) > 0 && key(all[0]) < from {
 			all = all[1:]

@@ -1,6 +1,6 @@
 // Package route holds what a table of routes is made of: a row is a path with its
 // methods, the access that it needs and its handler. Table serves requests by it. A
-// handler is reached only by somebody whom the row lets in, and what has no row is not
+// handler is reached only by a caller whom the row lets in, and what has no row is not
 // served.
 //
 // It also holds the request on its way through a handler (Call) and the form in which
@@ -89,7 +89,7 @@ func Own(credential string) Access { return Access{rule: own, Credential: creden
 // Login is for everybody who is logged in.
 func Login() Access { return Access{rule: login} }
 
-// Leaving is Login, but whoever asks by the cookie of a session that is over gets the answer that
+// Leaving is Login, but a client that asks by the cookie of a session that is over gets the answer that
 // all is well: to log out again is not an error.
 func Leaving() Access { return Access{rule: leaving} }
 
@@ -99,13 +99,13 @@ func (a Access) For(verb auth.Verb, kind auth.Kind) Access {
 	return a
 }
 
-// Anyone asks May about the object that the path's {id} names, also for those who are not
+// Anyone asks May about the object that the path's {id} names, also for callers who are not
 // logged in.
 func Anyone(verb auth.Verb, kind auth.Kind) Access {
 	return Access{rule: anyone, Verb: verb, Kind: kind}
 }
 
-// May asks whether somebody may do it to an object of the kind at any place; others get 403. Of
+// May asks whether a user may do it to an object of the kind at any place; others get 403. Of
 // objects that are in clusters the handler asks May about each.
 func May(verb auth.Verb, kind auth.Kind) Access { return Access{rule: may, Verb: verb, Kind: kind} }
 

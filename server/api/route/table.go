@@ -264,7 +264,7 @@ func (c *Call) admitted() bool {
 	return false
 }
 
-// admitAnyone asks for a login only where there has to be one. Whoever logs in sees what
+// admitAnyone asks for a login only where there has to be one. A user who logs in sees what
 // they may do with the object.
 func (c *Call) admitAnyone() bool {
 	o := auth.Object{Kind: c.Row.Access.Kind, Key: c.Param("id")}
@@ -285,7 +285,7 @@ func (c *Call) admitAnyone() bool {
 	return false
 }
 
-// Denied is the error for somebody who may not do what the row is for.
+// Denied is the error for a user who may not do what the row is for.
 func (c *Call) Denied() error {
 	if why := auth.Reserved(c.Row.Access.Verb, auth.Object{Kind: c.Row.Access.Kind, Key: c.Param("id")}); why != "" {
 		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "user %s is not an administrator: %s", c.Who.Username, why)
@@ -321,7 +321,7 @@ func (c *Call) authenticate(scoped bool) bool {
 	return false
 }
 
-// noteUse notes that somebody uses a token. A page that is open and asks for its stream again is not somebody.
+// noteUse notes the use of a token. A page that is open and asks for its stream again is not a use.
 func noteUse(c *Call) {
 	if c.Who.TokenName != "" && !strings.Contains(c.R.Header.Get("Accept"), "text/event-stream") {
 		c.env.Auth.Uses.Note(c.Who.TokenName)

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
-	"github.com/drover-project/drover/server/objects"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/references"
 )
 
@@ -97,7 +97,7 @@ func (a *API) CreateCredential(c *management.Request, in norman.Input) (route.An
 	if !in.Has(bucketConfig) {
 		return route.Answer{}, norman.Invalid(norman.MissingRequired, bucketConfig, "is needed: credentials are kept for buckets alone, as hosts are not made here")
 	}
-	o := objects.Object{Kind: objects.Secret, Metadata: objects.Metadata{Name: "cc-" + random.ID(5), Namespace: objects.CredentialsNamespace}, Type: "Opaque", Data: map[string][]byte{}}
+	o := objects.Object{Kind: objects.Secret, Metadata: objects.Metadata{Name: "cc-" + randomid.ID(5), Namespace: objects.CredentialsNamespace}, Type: "Opaque", Data: map[string][]byte{}}
 	return a.keep(c, in, o, references.At{New: true}, http.StatusCreated)
 }
 
@@ -112,7 +112,7 @@ func (a *API) UpdateCredential(c *management.Request, in norman.Input) (route.An
 	return a.keep(c, in, o, references.At{Revision: d.Revision}, http.StatusOK)
 }
 
-// RemoveCredential is DELETE. One that a cluster uses stays.
+// RemoveCredential is DELETE. A credential that a cluster uses stays.
 func (a *API) RemoveCredential(c *management.Request) (route.Answer, error) {
 	d, ok := a.credential(c.ID())
 	if !ok {
@@ -162,7 +162,7 @@ func (a *API) keep(c *management.Request, in norman.Input, o objects.Object, at 
 		return route.Answer{}, err
 	}
 	c.Concern(objects.CredentialsNamespace + ":" + o.Name)
-	return a.V3.Shown(c, status, credential(d.Value)), nil
+	return c.Shown(status, credential(d.Value)), nil
 }
 
 // configure sets the values that a body has.

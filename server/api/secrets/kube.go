@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/listing"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/patch"
 	"github.com/drover-project/drover/server/quotas"
 	"github.com/drover-project/drover/server/records"

@@ -3,10 +3,10 @@ package secrets
 import (
 	"time"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/api/kube/kinds"
 	"github.com/drover-project/drover/server/api/kube/persons"
 	"github.com/drover-project/drover/server/api/subscribe"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/references"
 )
 

@@ -10,18 +10,18 @@
 package secrets
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/plans/strictyaml"
-	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/state"
 )
 
@@ -35,8 +35,6 @@ type API struct {
 	Authenticate func(*http.Request) (auth.Identity, error)
 	// CatchUp waits until this server knows all that was changed through others; nil where there are none.
 	CatchUp func(context.Context) error
-	// V3 shows credentials; it is set after it was made with Kind.
-	V3 *management.API
 }
 
 // read reads a Secret from JSON, for a namespace and a name that the URL has; "" for none.
@@ -45,9 +43,7 @@ func read(text []byte, namespace, name string) (objects.Object, error) {
 	if err != nil {
 		return objects.Object{}, norman.Invalid(norman.InvalidBodyContent, "", "the Secret cannot be read: %v", err)
 	}
-	if namespace == "" {
-		namespace = clusterspec.DefaultNamespace
-	}
+	namespace = cmp.Or(namespace, clusterspec.DefaultNamespace)
 	o, bad := objects.Read(doc, namespace, clusterspec.FilledByServer)
 	switch {
 	case len(bad) > 0:

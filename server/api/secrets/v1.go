@@ -6,12 +6,12 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/references"
 )
 
@@ -104,7 +104,7 @@ func (a *API) put(c *steve.Request, namespace, name string, status int) (route.A
 	return c.Shown(d.Value.Namespace+"/"+d.Value.Name, status)
 }
 
-// Remove is DELETE of one that the caller may read. One that a cluster uses stays.
+// Remove is DELETE of a Secret that the caller may read. A Secret that a cluster uses stays.
 func (a *API) Remove(c *steve.Request) (route.Answer, error) {
 	d, ok := references.Secret(a.State, c.Who, c.Param("namespace"), c.Param("name"))
 	switch {

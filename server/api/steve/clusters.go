@@ -11,8 +11,9 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/api/conditions"
-	"github.com/drover-project/drover/server/api/forms"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -21,7 +22,6 @@ import (
 	"github.com/drover-project/drover/server/patch"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 )
 
 func (a *API) provisioningKind() *kind {
@@ -33,7 +33,7 @@ func (a *API) provisioningKind() *kind {
 			machines := a.MachineCounts()
 			objects := []Object{}
 			for _, d := range a.State.Clusters.List() {
-				if forms.IsProvisioned(d.Value) && auth.May(c.Who, auth.ListAll, auth.In(d.Value.ID, auth.ProvisionedCluster)) {
+				if k8sobjects.IsProvisioned(d.Value) && auth.May(c.Who, auth.ListAll, auth.In(d.Value.ID, auth.ProvisionedCluster)) {
 					objects = append(objects, provisioningObject(d, machines[d.Value.ID]))
 				}
 			}
@@ -41,7 +41,7 @@ func (a *API) provisioningKind() *kind {
 		},
 		get: func(c *Request, id string) (Object, bool) {
 			d, ok := a.State.Clusters.Get(id)
-			if !ok || !forms.IsProvisioned(d.Value) || !auth.May(c.Who, auth.Get, auth.In(d.Value.ID, auth.ProvisionedCluster)) {
+			if !ok || !k8sobjects.IsProvisioned(d.Value) || !auth.May(c.Who, auth.Get, auth.In(d.Value.ID, auth.ProvisionedCluster)) {
 				return nil, false
 			}
 			return provisioningObject(d, a.MachineCount(d.Value.ID)), true
@@ -60,7 +60,7 @@ func (a *API) machineKind() *kind {
 		list: func(c *Request) []Object {
 			objects := []Object{}
 			for _, d := range a.State.Machines.List() {
-				if forms.IsMachine(d.Value) && auth.May(c.Who, auth.ListAll, auth.In(d.Value.ClusterID, auth.ClusterMachine)) {
+				if k8sobjects.IsMachine(d.Value) && auth.May(c.Who, auth.ListAll, auth.In(d.Value.ClusterID, auth.ClusterMachine)) {
 					objects = append(objects, machineObject(d))
 				}
 			}
@@ -68,7 +68,7 @@ func (a *API) machineKind() *kind {
 		},
 		get: func(c *Request, id string) (Object, bool) {
 			d, ok := a.State.Machines.Get(id)
-			if !ok || !forms.IsMachine(d.Value) || !auth.May(c.Who, auth.Get, auth.In(d.Value.ClusterID, auth.ClusterMachine)) {
+			if !ok || !k8sobjects.IsMachine(d.Value) || !auth.May(c.Who, auth.Get, auth.In(d.Value.ClusterID, auth.ClusterMachine)) {
 				return nil, false
 			}
 			return machineObject(d), true
@@ -112,15 +112,15 @@ func withState(o map[string]any, s conditions.Summary) Object {
 }
 
 func provisioningObject(d store.Document[records.Cluster], machines int) Object {
-	return withState(forms.Cluster(d, machines), conditions.Cluster(d.Value))
+	return withState(k8sobjects.Cluster(d, machines), conditions.Cluster(d.Value))
 }
 
 func machineObject(d store.Document[records.Machine]) Object {
-	return withState(forms.Machine(d), conditions.Machine(d.Value))
+	return withState(k8sobjects.Machine(d), conditions.Machine(d.Value))
 }
 
 func (c *Request) managementObject(d store.Document[records.Cluster], machines int) Object {
-	o := withState(forms.ManagementCluster(d, machines), conditions.Cluster(d.Value))
+	o := withState(k8sobjects.ManagementCluster(d, machines), conditions.Cluster(d.Value))
 	o["actions"] = map[string]string{}
 	for _, action := range conditions.Actions(d.Value) {
 		o["actions"] = map[string]string{action: c.kubeconfigURL(d.Value.ID)}
@@ -225,7 +225,7 @@ func (a *API) apply(c *Request, doc clusterspec.Document, status int) (route.Ans
 	if doc.APIVersion != clusterspec.APIVersion {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "apiVersion", "is %s, but this is the place of %s; POST the document to /v1-drover/apply", doc.APIVersion, clusterspec.APIVersion)
 	}
-	results, err := a.ApplyDocuments(c.Ctx(), []clusterspec.Document{doc}, clusters.Request{Who: c.Who, Turn: turns.Replace, Allow: c.mayApply})
+	results, err := a.ApplyDocuments(c.Ctx(), []clusterspec.Document{doc}, clusters.Request{Who: c.Who, Turn: admission.Replace, Allow: c.mayApply})
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -259,7 +259,7 @@ func (c *Request) mayApply(existing *records.Cluster) error {
 // has, "" when it does not say.
 func (a *API) current(c *Request, version string) (store.Document[records.Cluster], error) {
 	d, ok := a.State.Clusters.Get(c.id)
-	if !ok || !forms.IsProvisioned(d.Value) {
+	if !ok || !k8sobjects.IsProvisioned(d.Value) {
 		return d, norman.Missing(c.kind.schema.ID(), c.id)
 	}
 	if now := strconv.FormatInt(d.Revision, 10); version != "" && version != now {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -18,7 +19,6 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // Options are what /v1 stands on.
@@ -115,7 +115,7 @@ func (k *kind) methods(who auth.Identity) (Schema, bool) {
 	return s, len(s.CollectionMethods)+len(s.ResourceMethods) > 0
 }
 
-// allows says whether somebody may do something with some object of the type, and the table has it. Of what everybody has, all
+// allows says whether a user may do something with some object of the type, and the table has it. Of what everybody has, all
 // list and get their own.
 func (k *kind) allows(who auth.Identity, verb auth.Verb) bool {
 	if k.own() && (verb == auth.ListAll || verb == auth.Get) {
@@ -127,10 +127,10 @@ func (k *kind) allows(who auth.Identity, verb auth.Verb) bool {
 	return slices.Contains(k.verbs, verb) && auth.Somewhere(who, verb, k.of)
 }
 
-// own says that the objects that somebody sees are theirs.
+// own says that the objects that a user sees are theirs.
 func (k *kind) own() bool { return k.other != nil && k.other.Own }
 
-// mayIn says whether somebody may do something with the objects of the type that are in a cluster.
+// mayIn says whether a user may do something with the objects of the type that are in a cluster.
 func (k *kind) mayIn(who auth.Identity, verb auth.Verb, clusterID string) bool {
 	about := auth.In(clusterID, k.of)
 	if k.of == auth.Cluster {

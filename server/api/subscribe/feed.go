@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
@@ -42,7 +42,7 @@ const (
 	Objects            = "objects"
 )
 
-// OfRights are the collections of whose changes somebody may see more or less.
+// OfRights are the collections of whose changes a user may see more or less.
 func OfRights() []string { return []string{Users, GlobalRoles, RoleTemplates, Bindings} }
 
 // Rights is what a session's caller might see when they were last shown all of it.
@@ -122,7 +122,7 @@ func adding[T any](l *Log, collection string) func(store.Event[T]) {
 	}
 }
 
-// addingKeys is adding for things whose last values nobody asks for and that are too large to
+// addingKeys is adding for things whose last values are never asked for and that are too large to
 // be kept for a while after they are gone.
 func addingKeys[T any](l *Log, collection string) func(store.Event[T]) {
 	return func(e store.Event[T]) {

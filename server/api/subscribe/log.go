@@ -110,7 +110,7 @@ func (l *Log) After(revision int64) (Cursor, bool) {
 const batch = 500
 
 // Next is what comes at the cursor and behind it, at most 500, and the place after that.
-// Head is the revision up to which nothing is missing for whoever has seen those. Without
+// Head is the revision up to which nothing is missing for a client that has seen those. Without
 // any, more is closed when there will be some. False means that the log has gone on
 // without the client.
 func (l *Log) Next(c Cursor) (changes []Change, after Cursor, head int64, more <-chan struct{}, ok bool) {

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/drover-project/drover/server/source"
+	"github.com/drover-project/drover/server/clientip"
 )
 
 // How many logins may fail within the window: of one user from one source, and of all users from one source.
@@ -55,12 +55,12 @@ type Bucket struct {
 
 // ByUser counts the failures of one user from one source.
 func ByUser(username, address string) Bucket {
-	return Bucket{sha256.Sum256([]byte("user\x00" + strings.ToLower(username) + "\x00" + source.Of(address).String())), MaxOfUser}
+	return Bucket{sha256.Sum256([]byte("user\x00" + strings.ToLower(username) + "\x00" + clientip.Of(address).String())), MaxOfUser}
 }
 
 // BySource counts the failures of all users from one source.
 func BySource(address string) Bucket {
-	return Bucket{sha256.Sum256([]byte("source\x00" + source.Of(address).String())), MaxOfSource}
+	return Bucket{sha256.Sum256([]byte("source\x00" + clientip.Of(address).String())), MaxOfSource}
 }
 
 // Begin counts an attempt as failed before it is made, so that many at once count too;

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/forms"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // AllowUnknown in machineGlobalConfig or a selector's config, set to true, lets
@@ -151,7 +151,7 @@ func argFault(arg versions.Arg, value any) string {
 		if text, ok := value.(string); !ok || !slices.Contains(arg.Options, text) {
 			reason := fmt.Sprintf("%v is none of %s", value, strings.Join(arg.Options, ", "))
 			if strings.HasPrefix(text, "cis-") && slices.Contains(arg.Options, "cis") {
-				reason += "; the profile of this version's benchmark is cis, whatever its number was before"
+				reason += "; the profile of this version's benchmark is cis, without the number that it had before"
 			}
 			return reason
 		}
@@ -275,7 +275,7 @@ const (
 	clusterDNS  = "cluster-dns"
 )
 
-// Usual are ranges where nobody sets them, of both distributions.
+// Usual are ranges where they are not set, of both distributions.
 var Usual = map[string]string{clusterCIDR: "10.42.0.0/16", serviceCIDR: forms.ExampleRange}
 
 // CheckRanges looks at the ranges of one config map of a cluster together, with those of the settings that it is merged into. A

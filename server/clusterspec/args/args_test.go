@@ -3,7 +3,7 @@ package args
 import (
 	"testing"
 
-	"github.com/drover-project/drover/server/versions"
+	"github.com/drover-project/drover/installers/versions"
 )
 
 // TestNumbersAndMapsOfTheData: what the data call a number or a mapping is taken as one, and nothing else is.

@@ -14,35 +14,42 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/forms"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // ETCD are the snapshot settings.
 type ETCD struct {
-	DisableSnapshots     bool   `json:"disableSnapshots,omitempty"`
+	// DisableSnapshots ends snapshots by schedule. Default: false
+	DisableSnapshots bool `json:"disableSnapshots,omitempty"`
+	// SnapshotScheduleCron is when snapshots are taken, in the clock of the host. Default: "0 */12 * * *"
 	SnapshotScheduleCron string `json:"snapshotScheduleCron,omitempty"`
-	SnapshotRetention    int    `json:"snapshotRetention,omitempty"`
-	// S3 is where snapshots go beside the hosts' disks; nil is nowhere.
+	// SnapshotRetention is how many snapshots of each name a host keeps. Default: 5
+	SnapshotRetention int `json:"snapshotRetention,omitempty"`
+	// S3 is where snapshots go beside the hosts' disks; without it, nowhere else.
 	S3 *S3 `json:"s3,omitempty"`
 }
 
 // S3 is a bucket for snapshots. What is empty here counts as the credential has it.
 type S3 struct {
-	// Endpoint is a host or host:port, which is spoken to by TLS; empty is Amazon.
+	// Endpoint is a host or host:port, which is spoken to by TLS. Default: Amazon's Example: minio.lan:9000
 	Endpoint string `json:"endpoint,omitempty"`
-	// EndpointCA is PEM of certificates, or base64 of it as Rancher's clients write it; see CA.
-	EndpointCA    string `json:"endpointCA,omitempty"`
-	SkipSSLVerify bool   `json:"skipSSLVerify,omitempty"`
-	Bucket        string `json:"bucket,omitempty"`
-	Region        string `json:"region,omitempty"`
-	// CloudCredentialName is <namespace>:<name> of the Secret with the keys; empty has each host take those of its own role.
+	// EndpointCA is PEM of the authority of the endpoint's certificate, or base64 of it as Rancher's clients write it.
+	EndpointCA string `json:"endpointCA,omitempty"`
+	// SkipSSLVerify takes any certificate of the endpoint. Default: false
+	SkipSSLVerify bool `json:"skipSSLVerify,omitempty"`
+	// Bucket is the bucket's name. Example: harbour-snapshots
+	Bucket string `json:"bucket,omitempty"`
+	// Region is the bucket's region. Example: eu-central-1
+	Region string `json:"region,omitempty"`
+	// CloudCredentialName is NAMESPACE:NAME of the Secret with the keys; without it each host takes the keys of its own role. Example:
+	// fleet-default:s3-keys
 	CloudCredentialName string `json:"cloudCredentialName,omitempty"`
-	// Retention is how many snapshots of each name are kept, those of all hosts together; 0 leaves it to the distribution.
-	Retention int    `json:"retention,omitempty"`
-	Folder    string `json:"folder,omitempty"`
-	// BucketLookupType is auto (the default), dns or path: where the name of the bucket stands in an address. Not in
-	// Rancher's clusters.
+	// Retention is how many snapshots of each name are kept, those of all hosts together. Default: the distribution's
+	Retention int `json:"retention,omitempty"`
+	// Folder is a prefix of all names in the bucket. Example: harbour
+	Folder string `json:"folder,omitempty"`
+	// BucketLookupType is auto, dns or path: where the name of the bucket stands in an address. Rancher does not have it. Default: auto
 	BucketLookupType string `json:"bucketLookupType,omitempty"`
 }
 
@@ -75,25 +82,32 @@ func PEM(text string) string {
 
 // ETCDSnapshotCreate asks for a snapshot on every member of etcd.
 type ETCDSnapshotCreate struct {
+	// Generation begins a snapshot when it changes.
 	Generation int64 `json:"generation,omitempty"`
 }
 
 // ETCDSnapshotRestore asks for a restore of the snapshot with that name. RestoreRKEConfig is its mode: none or empty,
 // kubernetesVersion, or all.
 type ETCDSnapshotRestore struct {
-	Name             string `json:"name,omitempty"`
-	Generation       int64  `json:"generation,omitempty"`
+	// Name is the snapshot's, as `drover snapshots ls` shows it.
+	Name string `json:"name,omitempty"`
+	// Generation begins the restore when it changes.
+	Generation int64 `json:"generation,omitempty"`
+	// RestoreRKEConfig is what else goes back: none, kubernetesVersion or all settings. Default: none
 	RestoreRKEConfig string `json:"restoreRKEConfig,omitempty"`
 }
 
 // RotateCertificates asks for new certificates of the services, of all without any.
 type RotateCertificates struct {
-	Generation int64    `json:"generation,omitempty"`
-	Services   []string `json:"services,omitempty"`
+	// Generation begins the rotation when it changes.
+	Generation int64 `json:"generation,omitempty"`
+	// Services are those whose certificates are renewed. Default: all Example: [controller-manager, scheduler]
+	Services []string `json:"services,omitempty"`
 }
 
 // RotateEncryptionKeys asks for a new key for Secrets in etcd.
 type RotateEncryptionKeys struct {
+	// Generation begins the rotation when it changes.
 	Generation int64 `json:"generation,omitempty"`
 }
 
@@ -197,9 +211,13 @@ const (
 
 // Requests are what a document asks for once for each value.
 type Requests struct {
-	ETCDSnapshotCreate   *ETCDSnapshotCreate   `json:"etcdSnapshotCreate,omitempty"`
-	ETCDSnapshotRestore  *ETCDSnapshotRestore  `json:"etcdSnapshotRestore,omitempty"`
-	RotateCertificates   *RotateCertificates   `json:"rotateCertificates,omitempty"`
+	// ETCDSnapshotCreate takes a snapshot.
+	ETCDSnapshotCreate *ETCDSnapshotCreate `json:"etcdSnapshotCreate,omitempty"`
+	// ETCDSnapshotRestore restores a snapshot.
+	ETCDSnapshotRestore *ETCDSnapshotRestore `json:"etcdSnapshotRestore,omitempty"`
+	// RotateCertificates renews certificates.
+	RotateCertificates *RotateCertificates `json:"rotateCertificates,omitempty"`
+	// RotateEncryptionKeys makes a new key for Secrets in etcd.
 	RotateEncryptionKeys *RotateEncryptionKeys `json:"rotateEncryptionKeys,omitempty"`
 }
 

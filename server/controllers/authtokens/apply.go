@@ -1,5 +1,5 @@
-// Making a cluster have the tokens that it should. What must not be there goes first: whoever has lost
-// a token has lost it, whatever fails then. Only objects with our marks are ever deleted.
+// Making a cluster have the tokens that it should. What must not be there goes first: a user who has lost
+// a token has lost it, even when a later write fails. Only objects with our marks are ever deleted.
 
 package authtokens
 
@@ -110,7 +110,7 @@ func (s *syncing) user(ctx context.Context, name string, want, have clusterauth.
 	}))
 }
 
-// token writes the Secret first, so that nobody sees half of one.
+// token writes the Secret first, so that no reader sees half of one.
 func (s *syncing) token(ctx context.Context, name string, want Objects, have clusterauth.Token, there bool, hash string) {
 	if wanted := want.Hashes[name]; hash != wanted {
 		err := s.api.apply(ctx, object{

@@ -57,8 +57,8 @@ func deploy(ctx context.Context, client kubernetes.Interface, image string) erro
 	return nil
 }
 
-// withdraw takes away what a cluster has of the endpoint, and says what it did. The types stay: they may have objects of somebody
-// else's, and hurt nobody.
+// withdraw takes away what a cluster has of the endpoint, and says what it did. The types stay: they may have foreign
+// objects, and do no harm.
 func withdraw(ctx context.Context, client kubernetes.Interface) (changes []string, err error) {
 	a := api{client.Discovery().RESTClient()}
 	ours, err := a.labelled(ctx, daemonSet)

@@ -32,7 +32,7 @@ type Objects struct {
 	Tokens map[string]clusterauth.Token
 	// Hashes are those of the tokens.
 	Hashes map[string]string
-	// Users have no times: those are of whoever writes them.
+	// Users have no times: the writer sets those.
 	Users map[string]clusterauth.User
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/plans/clusterauth"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -24,7 +24,7 @@ func snapshot() Snapshot {
 		"u-dan": {ID: "u-dan"},
 	}
 	token := func(name, user, cluster string, change func(*records.Token)) records.Token {
-		t := records.Token{Name: name, UserID: user, ClusterID: cluster, KeyHash: random.Hash(name), ClusterHash: "$3:1:hash of " + name}
+		t := records.Token{Name: name, UserID: user, ClusterID: cluster, KeyHash: randomid.Hash(name), ClusterHash: "$3:1:hash of " + name}
 		if change != nil {
 			change(&t)
 		}
@@ -50,7 +50,7 @@ func snapshot() Snapshot {
 }
 
 func TestDesired(t *testing.T) {
-	old, err := clusterauth.OfSum(random.Hash("kubeconfig-u-ann2"))
+	old, err := clusterauth.OfSum(randomid.Hash("kubeconfig-u-ann2"))
 	if err != nil {
 		t.Fatal(err)
 	}

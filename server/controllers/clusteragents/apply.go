@@ -18,7 +18,7 @@ import (
 
 	"github.com/drover-project/drover/server/clusteragents"
 	"github.com/drover-project/drover/server/clusteragents/manifest"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 )
@@ -113,7 +113,7 @@ func (c *Controller) expect(ctx context.Context, cluster records.Cluster) (recor
 		next.CA = ca
 	}
 	if next.Secret == "" {
-		next.Secret = random.Secret()
+		next.Secret = randomid.Secret()
 	}
 	switch {
 	case next.CA == "":

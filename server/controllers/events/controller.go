@@ -1,6 +1,6 @@
 // Package events keeps the changes of states for a while: which machine, cluster or operation came
-// from which state into which, when and why. Nobody has to announce one. Each server derives them
-// from the changes of the store that it sees anyway, so that what is written of a state, by whomever,
+// from which state into which, when and why. No code has to announce one. Each server derives them
+// from the changes of the store that it sees anyway, so that what is written of a state, by any server,
 // cannot be without its event, and a roll-out costs no write more; and the server that leads writes
 // them down, once a second at most, many in one document. A server that ends without warning loses
 // at most those of that second, and where others run, the next leader has even these.

@@ -338,7 +338,7 @@ func TestChangesMeetTheNodeThatWasLookedAt(t *testing.T) {
 			return false, nil, nil
 		})
 		b.want(order("o1", cordon))
-		b.waits(0, observed.PhaseCordoning, "changed by somebody else")
+		b.waits(0, observed.PhaseCordoning, "changed by another client")
 		accept.Store(true)
 		b.done(longestPause, "o1")
 		if !b.node().Spec.Unschedulable {

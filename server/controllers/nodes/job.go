@@ -139,7 +139,7 @@ func (j *job) waits(s step, got outcome, err error) reconcile.Result {
 		pause = min(pause, longestWait)
 	case apierrors.IsConflict(err):
 		// Another client changed the node in between, as its kubelet does all the time.
-		next.Cause = fmt.Sprintf("node %s was changed by somebody else at the same moment; tried again", j.order.Node)
+		next.Cause = fmt.Sprintf("node %s was changed by another client at the same moment; tried again", j.order.Node)
 	default:
 		next.Cause = bounded(withoutURL(err).Error())
 		j.controller.Logger.Debug("order on a node goes on later", "cluster", j.cluster, "node", j.order.Node, "phase", s.phase, "error", next.Cause)
@@ -175,7 +175,7 @@ func (j *job) onNode(f func(context.Context, kubernetes.Interface, *corev1.Node)
 	}
 }
 
-// hooks waits until somebody else has written the order's value to each of the annotations.
+// hooks waits until another controller has written the order's value to each of the annotations.
 func (j *job) hooks(kind string, annotations []string) func(context.Context) (outcome, error) {
 	return func(context.Context) (outcome, error) {
 		secret := j.controller.Secret(j.order.Machine)

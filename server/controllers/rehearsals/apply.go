@@ -5,56 +5,55 @@ package rehearsals
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/drover-project/drover/installers"
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/clusterspec/args"
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 )
 
-// Asker begins rehearsals.
-type Asker struct {
+// Service begins rehearsals.
+type Service struct {
 	State *state.State
 	// Snapshots says which snapshots can be restored today.
-	Snapshots *daytwo.Asker
+	Snapshots *etcdops.Service
 	// Watching says since when the agent that has the plan Secret of the key is there, or away.
 	Watching func(secretKey string) (since time.Time, connected bool)
 	// InstallerImage gives the prefix of installer images, DefaultRegistry the registry of images that name none.
 	InstallerImage, DefaultRegistry func() string
 	// Files opens snapshots that hosts of clusters have; nil opens none. Server is the URL of the server as hosts know it, empty while
 	// it has none, and the PEM of certificates that they trust beside their system's.
-	Files  *daytwo.Files
+	Files  *etcdops.Files
 	Server func() (url, ca string)
 	Now    func() time.Time
 	// Logger gets who was sent a snapshot, which has all Secrets of its cluster.
 	Logger *slog.Logger
 }
 
-// Ask is a request of somebody.
-type Ask struct {
+// Request is a request of a user.
+type Request struct {
 	// Snapshot is the name of one that the cluster has, or the path of a file on the machine's host.
 	Snapshot string
 	// Machine is the name of a machine of a fleet. Without it Fleet is the name of one, whose first machine that is free is taken.
 	Machine, Fleet string
 	// By is the ID of the user.
 	By   string
-	Turn turns.Turn
-	// Foreign says that the caller may have snapshots in the cluster's bucket that may be another cluster's (daytwo.Foreign).
+	Turn admission.Turn
+	// Foreign says that the caller may have snapshots in the cluster's bucket that may be another cluster's (etcdops.Foreign).
 	Foreign bool
 }
 
@@ -66,25 +65,19 @@ type chosen struct {
 	record string
 	// path is the snapshot's file on the machine's host; empty for one that is fetched from there.
 	path    string
-	from    *errand.Source
+	from    *hostjob.Source
 	machine records.Machine
 	fleet   store.Document[records.Fleet]
 }
 
-// Begin begins a rehearsal of a snapshot of a cluster, or queues it. What does not fit is an *turns.InvalidError;
+// Begin begins a rehearsal of a snapshot of a cluster, or queues it. What does not fit is an *admission.InvalidError;
 // *operations.BusyError says that another operation on the machine's fleet is under way.
-func (a *Asker) Begin(ctx context.Context, key records.ClusterKey, ask Ask) (operations.Operation, error) {
-	const tries = 5
-	for try := 1; ; try++ {
-		o, err := a.begin(ctx, key, ask)
-		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict || try == tries {
-			return o, err
-		}
-	}
+func (a *Service) Begin(ctx context.Context, key records.ClusterKey, ask Request) (operations.Operation, error) {
+	return store.RetryFor(func() (operations.Operation, error) { return a.begin(ctx, key, ask) })
 }
 
 // Preview says what Begin would do, a line for each step.
-func (a *Asker) Preview(ctx context.Context, key records.ClusterKey, ask Ask) ([]string, error) {
+func (a *Service) Preview(ctx context.Context, key records.ClusterKey, ask Request) ([]string, error) {
 	c, err := a.choose(ctx, key, ask)
 	if err != nil {
 		return nil, err
@@ -109,7 +102,7 @@ func (a *Asker) Preview(ctx context.Context, key records.ClusterKey, ask Ask) ([
 	}, nil
 }
 
-func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (operations.Operation, error) {
+func (a *Service) begin(ctx context.Context, key records.ClusterKey, ask Request) (operations.Operation, error) {
 	c, err := a.choose(ctx, key, ask)
 	if err != nil {
 		return operations.Operation{}, err
@@ -120,13 +113,13 @@ func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (ope
 	}
 	subject, link := records.ClusterKey(c.fleet.Key), ""
 	if c.from != nil && c.from.Opens != "" {
-		link = random.Hash(c.from.Opens)
+		link = randomid.Hash(c.from.Opens)
 	}
 	name := c.snapshot.Name()
 	if c.path != "" {
 		name = c.path
 	}
-	o, writes, gone, err := turns.Begin(a.State, turns.Request{
+	o, writes, gone, err := admission.Begin(a.State, admission.Request{
 		Subject: subject, Kind: operations.KindRehearse, Title: fmt.Sprintf("rehearse snapshot %s of cluster %s on machine %s", name, c.cluster.Name, c.machine.Name),
 		By: ask.By, Turn: ask.Turn, Once: true,
 		Tasks: []operations.Task{{ID: steps.TaskRehearse, Host: c.machine.NodeName}, {ID: steps.TaskCleanUp, Host: c.machine.NodeName}},
@@ -151,7 +144,7 @@ func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (ope
 }
 
 // given are the plans of a rehearsal.
-func (a *Asker) given(c chosen, by string) (records.GivenPlan, error) {
+func (a *Service) given(c chosen, by string) (records.GivenPlan, error) {
 	r := a.rehearsal(c)
 	p, err := r.Plan()
 	if err != nil {
@@ -167,14 +160,14 @@ func (a *Asker) given(c chosen, by string) (records.GivenPlan, error) {
 }
 
 // rehearsal is what the host does.
-func (a *Asker) rehearsal(c chosen) errand.Rehearsal {
+func (a *Service) rehearsal(c chosen) hostjob.Rehearsal {
 	secrets, _ := a.State.ClusterSecrets.Get(c.cluster.Key())
 	// One of before a rotation is read with the token of then.
 	if then, ok := secrets.Value.InForce(c.snapshot.TokenHash); ok {
 		secrets.Value = then
 	}
-	r := errand.Rehearsal{
-		ID: "rehearsal-" + random.ID(8), Dir: errand.RehearsalDir, Snapshot: c.path,
+	r := hostjob.Rehearsal{
+		ID: "rehearsal-" + randomid.ID(8), Dir: hostjob.RehearsalDir, Snapshot: c.path,
 		Token: secrets.Value.ServerToken, TokenHash: secrets.Value.TokenHash(), Settings: settings(c.snapshot.Spec),
 	}
 	registry := a.DefaultRegistry()
@@ -247,6 +240,6 @@ func version(cluster, text string) error {
 	if strings.Contains(text, "k3s") {
 		return nil
 	}
-	return turns.Invalid("cluster %s is one of RKE2, which is not rehearsed: its Kubernetes API is a pod, and the kubelet that would run it on a machine of a fleet would run the cluster's other pods there, too. "+
-		"Restore the snapshot on a cluster that you can lose, by the path of its file (docs/rescue.md)", cluster)
+	return admission.Invalid("cluster %s is one of RKE2, which is not rehearsed: its Kubernetes API is a pod, and the kubelet that would run it on a machine of a fleet would run the cluster's other pods there, too. "+
+		"Restore the snapshot on a cluster that you can lose, by the path of its file (docs/how-to/restore-a-cluster.md)", cluster)
 }

@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 )
 
 // choose finds what a request is about, and says what is in its way.
-func (a *Asker) choose(ctx context.Context, key records.ClusterKey, ask Ask) (chosen, error) {
+func (a *Service) choose(ctx context.Context, key records.ClusterKey, ask Request) (chosen, error) {
 	d, ok := a.State.Clusters.Get(string(key))
 	if !ok {
 		return chosen{}, fmt.Errorf("rehearse a snapshot: %w", &store.NotFoundError{Collection: "clusters", Key: string(key)})
@@ -36,30 +36,30 @@ func (a *Asker) choose(ctx context.Context, key records.ClusterKey, ask Ask) (ch
 }
 
 // able says why no snapshot of a cluster can be rehearsed.
-func (a *Asker) able(c records.Cluster) error {
+func (a *Service) able(c records.Cluster) error {
 	secrets, _ := a.State.ClusterSecrets.Get(c.Key())
 	switch {
 	case c.Spec.Docker():
-		return turns.Invalid("cluster %s is one of RKE1, whose snapshots are not rehearsed here: bring one to a host that you can lose, and restore it there with `drover rke etcd snapshot-restore` (docs/rke1.md)", c.Name)
+		return admission.Invalid("cluster %s is one of RKE1, whose snapshots are not rehearsed here: bring one to a host that you can lose, and restore it there with `drover rke etcd snapshot-restore` (docs/how-to/keep-rke1-without-a-server.md)", c.Name)
 	case c.Spec.Imported():
-		return turns.Invalid("cluster %s is imported, and its snapshots are not this server's", c.Name)
+		return admission.Invalid("cluster %s is imported, and its snapshots are not this server's", c.Name)
 	case !c.Deleting.IsZero():
-		return turns.Invalid("cluster %s is being removed", c.Name)
+		return admission.Invalid("cluster %s is being removed", c.Name)
 	case secrets.Value.ServerToken == "":
-		return turns.Invalid("the server does not know the token of cluster %s, by which its snapshots are read", c.Name)
+		return admission.Invalid("the server does not know the token of cluster %s, by which its snapshots are read", c.Name)
 	}
 	return version(c.Name, c.Spec.KubernetesVersion)
 }
 
 // locate finds the snapshot, and says by which way its machine gets it.
-func (a *Asker) locate(ctx context.Context, c *chosen, ask Ask) error {
+func (a *Service) locate(ctx context.Context, c *chosen, ask Request) error {
 	name := ask.Snapshot
 	onMachine := path.IsAbs(name)
 	if onMachine && (path.Clean(name) != name || strings.ContainsAny(name, "\n\r\x00")) {
-		return turns.Invalid("%.80q is not a valid path of a file", name)
+		return admission.Invalid("%.80q is not a valid path of a file", name)
 	}
 	var known []records.Snapshot
-	for _, d := range daytwo.Known(a.State, c.cluster, ask.Foreign) {
+	for _, d := range etcdops.Known(a.State, c.cluster, ask.Foreign) {
 		if s := d.Value; s.Fault == "" && s.Name() == path.Base(name) && (onMachine || name == path.Base(name) || name == s.File) {
 			known = append(known, s)
 		}
@@ -74,7 +74,7 @@ func (a *Asker) locate(ctx context.Context, c *chosen, ask Ask) error {
 			c.snapshot, c.record = known[max(inS3, 0)], known[max(inS3, 0)].Key()
 		}
 	case len(known) == 0:
-		return turns.Invalid("cluster %s has no snapshot %.80q; drover snapshots ls %s shows those that there are, and a file that was copied to the machine is rehearsed by its path there", c.cluster.Name, name, c.cluster.Name)
+		return admission.Invalid("cluster %s has no snapshot %.80q; drover snapshots ls %s shows those that there are, and a file that was copied to the machine is rehearsed by its path there", c.cluster.Name, name, c.cluster.Name)
 	default:
 		err = a.fetched(ctx, c, known, inS3)
 	}
@@ -86,7 +86,7 @@ func (a *Asker) locate(ctx context.Context, c *chosen, ask Ask) error {
 
 // fetched chooses from where the machine fetches the snapshot: from S3, which it can reach, or else through the server from the
 // host that has it. inS3 is the index of the copy there, -1 for none.
-func (a *Asker) fetched(ctx context.Context, c *chosen, copies []records.Snapshot, inS3 int) error {
+func (a *Service) fetched(ctx context.Context, c *chosen, copies []records.Snapshot, inS3 int) error {
 	var reasons []string
 	if inS3 >= 0 {
 		c.snapshot, c.record = copies[inS3], copies[inS3].Key()
@@ -113,19 +113,19 @@ func (a *Asker) fetched(ctx context.Context, c *chosen, copies []records.Snapsho
 			c.from = from
 			return nil
 		}
-		none, known := errors.AsType[*daytwo.NoFileError](err)
+		none, known := errors.AsType[*etcdops.NoFileError](err)
 		if !known {
 			return fmt.Errorf("look at snapshot %s of cluster %s: %w", s.Name(), c.cluster.Name, err)
 		}
 		reasons = append(reasons, none.Reason)
 	}
-	return &turns.InvalidError{Reason: strings.Join(reasons, "; ")}
+	return &admission.InvalidError{Reason: strings.Join(reasons, "; ")}
 }
 
 // place finds the machine.
-func (a *Asker) place(c *chosen, ask Ask) error {
+func (a *Service) place(c *chosen, ask Request) error {
 	if ask.Machine == "" && ask.Fleet == "" {
-		return turns.Invalid("name the machine of a fleet on which the snapshot is to be restored, or the fleet")
+		return admission.Invalid("name the machine of a fleet on which the snapshot is to be restored, or the fleet")
 	}
 	var first error
 	for _, d := range a.State.Machines.List() {
@@ -148,46 +148,46 @@ func (a *Asker) place(c *chosen, ask Ask) error {
 	}
 	switch {
 	case first != nil && ask.Machine == "":
-		return turns.Invalid("no machine of fleet %s can rehearse now: %v", ask.Fleet, first)
+		return admission.Invalid("no machine of fleet %s can rehearse now: %v", ask.Fleet, first)
 	case first != nil:
 		return first
 	case ask.Machine != "":
-		return turns.Invalid("there is no machine %.80q; drover machines ls lists the machines", ask.Machine)
+		return admission.Invalid("there is no machine %.80q; drover machines ls lists the machines", ask.Machine)
 	}
 	if err := a.known(ask.Fleet); err != nil {
 		return err
 	}
-	return turns.Invalid("fleet %s has no machines; run on a host what drover fleets join-command %s prints", ask.Fleet, ask.Fleet)
+	return admission.Invalid("fleet %s has no machines; run on a host what drover fleets join-command %s prints", ask.Fleet, ask.Fleet)
 }
 
 // known says that there is no such fleet.
-func (a *Asker) known(fleet string) error {
+func (a *Service) known(fleet string) error {
 	if _, ok := a.State.Fleets.Get(string(records.FleetKey(fleet))); !ok {
-		return turns.Invalid("there is no fleet %.80q; drover fleets ls lists the fleets", fleet)
+		return admission.Invalid("there is no fleet %.80q; drover fleets ls lists the fleets", fleet)
 	}
 	return nil
 }
 
 // suits says why a machine cannot rehearse now. What only its host knows is looked at there.
-func (a *Asker) suits(m records.Machine, fleet string) error {
+func (a *Service) suits(m records.Machine, fleet string) error {
 	if !m.InFleet() {
-		return turns.Invalid("machine %s is of %s: a rehearsal is done on a machine of a fleet, which has no cluster; drover fleets join-command FLEET prints how a host becomes one", m.Name, m.Home())
+		return admission.Invalid("machine %s is of %s: a rehearsal is done on a machine of a fleet, which has no cluster; drover fleets join-command FLEET prints how a host becomes one", m.Name, m.Home())
 	}
 	d, ok := a.State.Fleets.Get(string(m.Cluster()))
 	secret, _ := a.State.PlanSecrets.Get(records.MachineKey(m.Key()).PlanSecret())
 	since, connected := a.Watching(records.MachineKey(m.Key()).PlanSecret())
 	switch {
 	case fleet != "" && m.ClusterName != fleet:
-		return turns.Invalid("machine %s is of %s, and not of fleet %s", m.Name, m.Home(), fleet)
+		return admission.Invalid("machine %s is of %s, and not of fleet %s", m.Name, m.Home(), fleet)
 	case !m.Deleting.IsZero(), !ok, !d.Value.Deleting.IsZero():
-		return turns.Invalid("machine %s is being removed", m.Name)
+		return admission.Invalid("machine %s is being removed", m.Name)
 	case !connected && since.IsZero():
-		return turns.Invalid("the agent on machine %s is not connected; on its host: systemctl status rancher-system-agent", m.Name)
+		return admission.Invalid("the agent on machine %s is not connected; on its host: systemctl status rancher-system-agent", m.Name)
 	case !connected:
-		return turns.Invalid("the agent on machine %s is gone since %s; on its host: systemctl status rancher-system-agent", m.Name, since.UTC().Format(time.RFC3339))
+		return admission.Invalid("the agent on machine %s is gone since %s; on its host: systemctl status rancher-system-agent", m.Name, since.UTC().Format(time.RFC3339))
 	}
 	if why := busy(secret.Value.Data[plans.KeyPlan]); why != "" {
-		return turns.Invalid("machine %s cannot rehearse: %s", m.Name, why)
+		return admission.Invalid("machine %s cannot rehearse: %s", m.Name, why)
 	}
 	return nil
 }

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 )
 
 // lookAgain is how often all clusters are looked at, should nothing have called for it.
@@ -21,7 +21,7 @@ const lookAgain = time.Minute
 
 // Worker begins rehearsals that are due, and keeps how rehearsals end. It looks at all clusters at once, as the rehearsals of all are
 // found under the fleets whose hosts carry them out.
-func (a *Asker) Worker() reconcile.Worker {
+func (a *Service) Worker() reconcile.Worker {
 	return reconcile.Worker{
 		Name: "rehearsals", Title: "begins rehearsals of restores that are due", Resync: lookAgain,
 		Watches: []reconcile.Watch{
@@ -43,7 +43,7 @@ func (a *Asker) Worker() reconcile.Worker {
 }
 
 // look does what is to be done for all clusters.
-func (a *Asker) look(ctx context.Context) (failed error) {
+func (a *Service) look(ctx context.Context) (failed error) {
 	rehearsed := a.underFleets()
 	for _, d := range a.State.Clusters.List() {
 		if d.Value.Spec.Docker() || d.Value.Spec.Imported() || !d.Value.Deleting.IsZero() || ctx.Err() != nil {
@@ -57,7 +57,7 @@ func (a *Asker) look(ctx context.Context) (failed error) {
 }
 
 // attend keeps how the rehearsals of a cluster have ended, and begins one that is due.
-func (a *Asker) attend(ctx context.Context, c records.Cluster, all []operations.Operation) error {
+func (a *Service) attend(ctx context.Context, c records.Cluster, all []operations.Operation) error {
 	key := records.ClusterKey(c.Key())
 	d, _ := a.State.Rehearsals.Get(c.Key())
 	kept := d.Value
@@ -77,12 +77,12 @@ func (a *Asker) attend(ctx context.Context, c records.Cluster, all []operations.
 		}
 		return a.hold(ctx, key, decided.Why)
 	}
-	o, err := a.Begin(ctx, key, Ask{Snapshot: decided.Snapshot, Machine: decided.Machine, Fleet: kept.Fleet})
-	if bad, refused := errors.AsType[*turns.InvalidError](err); refused {
+	o, err := a.Begin(ctx, key, Request{Snapshot: decided.Snapshot, Machine: decided.Machine, Fleet: kept.Fleet})
+	if bad, refused := errors.AsType[*admission.InvalidError](err); refused {
 		return a.hold(ctx, key, bad.Reason)
 	}
 	if _, busy := errors.AsType[*operations.BusyError](err); busy {
-		return nil // somebody was quicker
+		return nil // another server was quicker
 	}
 	if err == nil {
 		a.Logger.Info("a rehearsal is due", "cluster", key, "snapshot", decided.Snapshot, "operation", o.ID)
@@ -91,7 +91,7 @@ func (a *Asker) attend(ctx context.Context, c records.Cluster, all []operations.
 }
 
 // hold keeps why a rehearsal that is due has not begun.
-func (a *Asker) hold(ctx context.Context, key records.ClusterKey, why string) error {
+func (a *Service) hold(ctx context.Context, key records.ClusterKey, why string) error {
 	_, err := a.keep(ctx, key, func(kept records.Rehearsals) (records.Rehearsals, bool) {
 		return held(kept, why, a.Now().UTC())
 	})

@@ -17,17 +17,17 @@ import (
 
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/objects"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
-	"github.com/drover-project/drover/server/daytwo"
-	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -39,7 +39,7 @@ const key = records.ClusterKey("fleet-default/harbour")
 type bench struct {
 	*testing.T
 	*state.State
-	asker Asker
+	asker Service
 	// host is the agent on the host of m1; nil is away.
 	host http.HandlerFunc
 	logs *bytes.Buffer
@@ -54,8 +54,8 @@ func newBench(t *testing.T) *bench {
 	t.Cleanup(func() { _ = s.Close() })
 	now := func() time.Time { return noon }
 	b := &bench{T: t, State: s, logs: &bytes.Buffer{}}
-	b.asker = Asker{
-		State: s, Snapshots: &daytwo.Asker{State: s, Fault: func(records.ClusterKey) string { return "" }, Now: now}, Now: now,
+	b.asker = Service{
+		State: s, Snapshots: &etcdops.Service{State: s, Fault: func(records.ClusterKey) string { return "" }, Now: now}, Now: now,
 		Watching:       func(secret string) (time.Time, bool) { return time.Time{}, secret == "drover-fleets/s2-machine-plan" },
 		InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "mirror.lan" },
 		Files: b.files(), Server: func() (string, string) { return "https://drover.lan:8443", "PEM" }, Logger: slog.New(slog.NewTextHandler(b.logs, nil)),
@@ -87,8 +87,8 @@ func newBench(t *testing.T) *bench {
 }
 
 // files are the snapshots on the host of m1.
-func (b *bench) files() *daytwo.Files {
-	return &daytwo.Files{
+func (b *bench) files() *etcdops.Files {
+	return &etcdops.Files{
 		State:  b.State,
 		Tunnel: func(records.Subject) observed.Tunnel { return observed.Tunnel{Connected: b.host != nil, Since: noon} },
 		Ask: func(_ context.Context, _ records.Subject, path string, _ http.Header) (*http.Response, error) {
@@ -135,7 +135,7 @@ func (b *bench) plan(o operations.Operation) plans.OneTimeInstruction {
 
 func TestARehearsalFromS3(t *testing.T) {
 	b := newBench(t)
-	o, err := b.asker.Begin(t.Context(), key, Ask{Snapshot: "off", Fleet: "spare", By: "user-a"})
+	o, err := b.asker.Begin(t.Context(), key, Request{Snapshot: "off", Fleet: "spare", By: "user-a"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,11 +165,11 @@ func TestARehearsalFromS3(t *testing.T) {
 	}) {
 		t.Errorf("the environment is %q", in.Env)
 	}
-	_, err = b.asker.Begin(t.Context(), key, Ask{Snapshot: "off", Fleet: "spare"})
+	_, err = b.asker.Begin(t.Context(), key, Request{Snapshot: "off", Fleet: "spare"})
 	if _, busy := errors.AsType[*operations.BusyError](err); !busy {
 		t.Errorf("a second one: %v", err)
 	}
-	if o, err = b.asker.Begin(t.Context(), key, Ask{Snapshot: "off", Fleet: "spare", Turn: turns.Queue}); err != nil || o.State != operations.Queued {
+	if o, err = b.asker.Begin(t.Context(), key, Request{Snapshot: "off", Fleet: "spare", Turn: admission.Queue}); err != nil || o.State != operations.Queued {
 		t.Errorf("queued it is %s, %v", o.State, err)
 	}
 }
@@ -178,7 +178,7 @@ func TestARehearsalFromS3(t *testing.T) {
 func TestARehearsalOfACopy(t *testing.T) {
 	for file, record := range map[string]string{"/root/near": "fleet-default/harbour/m1/near", "/root/off": "fleet-default/harbour/s3/off", "/root/other": ""} {
 		b := newBench(t)
-		o, err := b.asker.Begin(t.Context(), key, Ask{Snapshot: file, Machine: "host-s2"})
+		o, err := b.asker.Begin(t.Context(), key, Request{Snapshot: file, Machine: "host-s2"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,39 +201,39 @@ func TestWhatCannotBeRehearsed(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(*bench)
-		ask    Ask
+		ask    Request
 		want   string
 	}{
-		"no place":            {ask: Ask{Snapshot: "off"}, want: "name the machine of a fleet"},
-		"an unknown snapshot": {ask: Ask{Snapshot: "none", Fleet: "spare"}, want: `has no snapshot "none"`},
-		"a path that climbs":  {ask: Ask{Snapshot: "/root/../off", Fleet: "spare"}, want: "is not a valid path"},
+		"no place":            {ask: Request{Snapshot: "off"}, want: "name the machine of a fleet"},
+		"an unknown snapshot": {ask: Request{Snapshot: "none", Fleet: "spare"}, want: `has no snapshot "none"`},
+		"a path that climbs":  {ask: Request{Snapshot: "/root/../off", Fleet: "spare"}, want: "is not a valid path"},
 		"a host that is away": {
-			ask: Ask{Snapshot: "near", Fleet: "spare"}, want: "snapshot near cannot be had: on machine m1: its host has not been connected since 2026-01-02T12:00:00Z",
+			ask: Request{Snapshot: "near", Fleet: "spare"}, want: "snapshot near cannot be had: on machine m1: its host has not been connected since 2026-01-02T12:00:00Z",
 		},
 		"a file that is gone": {
 			change: func(b *bench) {
 				b.host = func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no file", http.StatusNotFound) }
 			},
-			ask: Ask{Snapshot: "near", Fleet: "spare"}, want: "on machine m1: the file is gone: no file",
+			ask: Request{Snapshot: "near", Fleet: "spare"}, want: "on machine m1: the file is gone: no file",
 		},
 		"a host's, of another token": {
 			change: func(b *bench) {
 				b.must(b.Snapshots.Modify(b.Context(), string(key)+"/m1/near", func(s records.Snapshot) (records.Snapshot, error) { s.TokenHash = "other"; return s, nil }))
 			},
-			ask: Ask{Snapshot: "near", Fleet: "spare"}, want: "snapshot near cannot be restored: it was taken with another server token",
+			ask: Request{Snapshot: "near", Fleet: "spare"}, want: "snapshot near cannot be restored: it was taken with another server token",
 		},
 		"a server without URL": {
 			change: func(b *bench) { b.asker.Server = func() (string, string) { return "", "" } },
-			ask:    Ask{Snapshot: "near", Fleet: "spare"}, want: "set server-url",
+			ask:    Request{Snapshot: "near", Fleet: "spare"}, want: "set server-url",
 		},
-		"a machine of a cluster": {ask: Ask{Snapshot: "off", Machine: "pier-1"}, want: "machine m1 is of cluster harbour: a rehearsal is done on a machine of a fleet"},
-		"an agent that is away":  {ask: Ask{Snapshot: "off", Machine: "s1"}, want: "the agent on machine s1 is not connected"},
-		"an unknown machine":     {ask: Ask{Snapshot: "off", Machine: "s9"}, want: `there is no machine "s9"`},
-		"an unknown fleet":       {ask: Ask{Snapshot: "off", Fleet: "none"}, want: `there is no fleet "none"`},
-		"another fleet":          {ask: Ask{Snapshot: "off", Machine: "s2", Fleet: "edge"}, want: "is of fleet spare, and not of fleet edge"},
+		"a machine of a cluster": {ask: Request{Snapshot: "off", Machine: "pier-1"}, want: "machine m1 is of cluster harbour: a rehearsal is done on a machine of a fleet"},
+		"an agent that is away":  {ask: Request{Snapshot: "off", Machine: "s1"}, want: "the agent on machine s1 is not connected"},
+		"an unknown machine":     {ask: Request{Snapshot: "off", Machine: "s9"}, want: `there is no machine "s9"`},
+		"an unknown fleet":       {ask: Request{Snapshot: "off", Fleet: "none"}, want: `there is no fleet "none"`},
+		"another fleet":          {ask: Request{Snapshot: "off", Machine: "s2", Fleet: "edge"}, want: "is of fleet spare, and not of fleet edge"},
 		"all agents are away": {
 			change: func(b *bench) { b.asker.Watching = func(string) (time.Time, bool) { return noon, false } },
-			ask:    Ask{Snapshot: "off", Fleet: "spare"}, want: "no machine of fleet spare can rehearse now: the agent on machine s1 is gone since 2026-01-02T12:00:00Z",
+			ask:    Request{Snapshot: "off", Fleet: "spare"}, want: "no machine of fleet spare can rehearse now: the agent on machine s1 is gone since 2026-01-02T12:00:00Z",
 		},
 		"a machine with probes": {
 			change: func(b *bench) {
@@ -242,13 +242,13 @@ func TestWhatCannotBeRehearsed(t *testing.T) {
 					return s, nil
 				}))
 			},
-			ask: Ask{Snapshot: "off", Machine: "s2"}, want: "machine s2 cannot rehearse: it was given a plan with probes",
+			ask: Request{Snapshot: "off", Machine: "s2"}, want: "machine s2 cannot rehearse: it was given a plan with probes",
 		},
 		"no token": {
 			change: func(b *bench) {
 				b.must(b.ClusterSecrets.Modify(b.Context(), string(key), func(records.ClusterSecrets) (records.ClusterSecrets, error) { return records.ClusterSecrets{}, nil }))
 			},
-			ask: Ask{Snapshot: "off", Fleet: "spare"}, want: "does not know the token of cluster harbour",
+			ask: Request{Snapshot: "off", Fleet: "spare"}, want: "does not know the token of cluster harbour",
 		},
 		"another token": {
 			change: func(b *bench) {
@@ -256,7 +256,7 @@ func TestWhatCannotBeRehearsed(t *testing.T) {
 					return records.ClusterSecrets{ServerToken: "other"}, nil
 				}))
 			},
-			ask: Ask{Snapshot: "off", Fleet: "spare", Foreign: true}, want: "it was taken with another server token",
+			ask: Request{Snapshot: "off", Fleet: "spare", Foreign: true}, want: "it was taken with another server token",
 		},
 		"another cluster's": {
 			change: func(b *bench) {
@@ -264,14 +264,14 @@ func TestWhatCannotBeRehearsed(t *testing.T) {
 					return records.ClusterSecrets{ServerToken: "other"}, nil
 				}))
 			},
-			ask: Ask{Snapshot: "off", Fleet: "spare"}, want: `cluster harbour has no snapshot "off"`,
+			ask: Request{Snapshot: "off", Fleet: "spare"}, want: `cluster harbour has no snapshot "off"`,
 		},
 		"RKE1": {change: cluster(func(c *records.Cluster) {
 			c.Spec = clusterspec.Spec{RancherKubernetesEngineConfig: &clusterspec.RancherKubernetesEngineConfig{}}
-		}), ask: Ask{Snapshot: "/root/off", Fleet: "spare"}, want: "is one of RKE1"},
-		"going": {change: cluster(func(c *records.Cluster) { c.Deleting = noon }), ask: Ask{Snapshot: "off", Fleet: "spare"}, want: "is being removed"},
+		}), ask: Request{Snapshot: "/root/off", Fleet: "spare"}, want: "is one of RKE1"},
+		"going": {change: cluster(func(c *records.Cluster) { c.Deleting = noon }), ask: Request{Snapshot: "off", Fleet: "spare"}, want: "is being removed"},
 		"RKE2": {
-			change: cluster(func(c *records.Cluster) { c.Spec.KubernetesVersion = "v1.34.4+rke2r1" }), ask: Ask{Snapshot: "/root/other", Fleet: "spare"}, want: "is one of RKE2",
+			change: cluster(func(c *records.Cluster) { c.Spec.KubernetesVersion = "v1.34.4+rke2r1" }), ask: Request{Snapshot: "/root/other", Fleet: "spare"}, want: "is one of RKE2",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestWhatCannotBeRehearsed(t *testing.T) {
 				func() error { _, err := b.asker.Preview(t.Context(), key, c.ask); return err },
 			} {
 				err := begin()
-				if _, is := errors.AsType[*turns.InvalidError](err); !is || !strings.Contains(err.Error(), c.want) {
+				if _, is := errors.AsType[*admission.InvalidError](err); !is || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("the error is %v", err)
 				}
 			}
@@ -297,7 +297,7 @@ func TestWhatCannotBeRehearsed(t *testing.T) {
 
 func TestPreview(t *testing.T) {
 	b := newBench(t)
-	lines, err := b.asker.Preview(t.Context(), key, Ask{Snapshot: "off", Machine: "s2"})
+	lines, err := b.asker.Preview(t.Context(), key, Request{Snapshot: "off", Machine: "s2"})
 	if err != nil || len(lines) != 3 || lines[0] != "machine s2 (host-s2) of fleet spare gets off from S3, 0.0 MiB" {
 		t.Errorf("it would do %q, %v", lines, err)
 	}

@@ -1,5 +1,5 @@
 // The ways by which a machine gets a snapshot that is not on its host: a link into the cluster's bucket, or one to this server, which
-// reads the file on the host that has it while it sends it. Either opens one snapshot for a while, to whoever has it.
+// reads the file on the host that has it while it sends it. Either opens one snapshot for a while, to the holder of the link.
 
 package rehearsals
 
@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/installers/errand"
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/installers/hostjob"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -30,8 +30,8 @@ const LinkLimit = time.Hour
 const chunkLimit = time.Minute
 
 // bucket is the way from the cluster's bucket, or why there is none.
-func (a *Asker) bucket(c chosen) (from *errand.Source, why string) {
-	place, on, err := daytwo.PlaceOf(a.State, c.cluster)
+func (a *Service) bucket(c chosen) (from *hostjob.Source, why string) {
+	place, on, err := etcdops.PlaceOf(a.State, c.cluster)
 	switch {
 	case err != nil:
 		return nil, err.Error()
@@ -42,27 +42,27 @@ func (a *Asker) bucket(c chosen) (from *errand.Source, why string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	return &errand.Source{Link: link, CA: place.EndpointCA, Unverified: place.SkipSSLVerify, Size: c.snapshot.Size}, ""
+	return &hostjob.Source{Link: link, CA: place.EndpointCA, Unverified: place.SkipSSLVerify, Size: c.snapshot.Size}, ""
 }
 
-// throughServer is the way from the host that has the snapshot. The file is opened there, and not read: a *daytwo.NoFileError says
+// throughServer is the way from the host that has the snapshot. The file is opened there, and not read: a *etcdops.NoFileError says
 // that it cannot be had.
-func (a *Asker) throughServer(ctx context.Context, c chosen) (*errand.Source, error) {
+func (a *Service) throughServer(ctx context.Context, c chosen) (*hostjob.Source, error) {
 	url, ca := a.Server()
 	if url == "" || a.Files == nil {
-		return nil, &daytwo.NoFileError{Reason: "the server does not know the URL by which hosts reach it: set server-url"}
+		return nil, &etcdops.NoFileError{Reason: "the server does not know the URL by which hosts reach it: set server-url"}
 	}
-	f, err := a.Files.Open(ctx, c.cluster, daytwo.FileWish{Snapshot: c.snapshot.Name(), Machine: c.snapshot.Machine})
+	f, err := a.Files.Open(ctx, c.cluster, etcdops.FileRequest{Snapshot: c.snapshot.Name(), Machine: c.snapshot.Machine})
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return &errand.Source{Link: strings.TrimSuffix(url, "/") + LinkPath, CA: ca, Size: f.Size, SHA256: f.SHA256, Opens: random.Secret()}, nil
+	return &hostjob.Source{Link: strings.TrimSuffix(url, "/") + LinkPath, CA: ca, Size: f.Size, SHA256: f.SHA256, Opens: randomid.Secret()}, nil
 }
 
 // opened is the rehearsal whose link the secret opens now. The time that this takes depends on the hash of the secret alone.
-func (a *Asker) opened(secret string) (operations.Operation, steps.Rehearsal, bool) {
-	hash := random.Hash(secret)
+func (a *Service) opened(secret string) (operations.Operation, steps.Rehearsal, bool) {
+	hash := randomid.Hash(secret)
 	for _, fleet := range a.State.Fleets.List() {
 		for _, o := range a.State.OperationsOf(records.ClusterKey(fleet.Key)) {
 			if !opens(o, a.Now()) {
@@ -83,11 +83,11 @@ func opens(o operations.Operation, now time.Time) bool {
 }
 
 // Routes adds the path of links.
-func (a *Asker) Routes(mux *http.ServeMux) { mux.HandleFunc("GET "+LinkPath, a.send) }
+func (a *Service) Routes(mux *http.ServeMux) { mux.HandleFunc("GET "+LinkPath, a.send) }
 
 // send answers a host with the snapshot of its rehearsal, as that comes from the host that has it. Nothing is kept on the way. A
 // refusal is a line of text, which the host reports.
-func (a *Asker) send(w http.ResponseWriter, r *http.Request) {
+func (a *Service) send(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	secret, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	o, asked, open := operations.Operation{}, steps.Rehearsal{}, false
@@ -105,7 +105,7 @@ func (a *Asker) send(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the snapshot is gone: the cluster does not list it any more", http.StatusNotFound)
 		return
 	}
-	f, err := a.Files.Open(r.Context(), cluster.Value, daytwo.FileWish{Snapshot: s.Value.Name(), Machine: s.Value.Machine})
+	f, err := a.Files.Open(r.Context(), cluster.Value, etcdops.FileRequest{Snapshot: s.Value.Name(), Machine: s.Value.Machine})
 	if err != nil {
 		log.Info("snapshot not sent to a rehearsal", "error", err)
 		http.Error(w, err.Error(), http.StatusBadGateway)
@@ -127,7 +127,7 @@ type patient struct {
 }
 
 func (p *patient) Write(part []byte) (int, error) {
-	// Where there are no deadlines nobody can be waited for too long.
+	// Where there are no deadlines no wait can be too long.
 	_ = p.control.SetWriteDeadline(time.Now().Add(chunkLimit))
 	return p.w.Write(part)
 }

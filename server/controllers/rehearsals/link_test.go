@@ -25,7 +25,7 @@ func has(w http.ResponseWriter, _ *http.Request) {
 // linked begins a rehearsal of what the host of m1 alone has, and returns it with the secret of its link.
 func (b *bench) linked() (operations.Operation, string) {
 	b.Helper()
-	o, err := b.asker.Begin(b.Context(), key, Ask{Snapshot: "near", Fleet: "spare"})
+	o, err := b.asker.Begin(b.Context(), key, Request{Snapshot: "near", Fleet: "spare"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestASnapshotThatAHostAloneHas(t *testing.T) {
 	if log := b.logs.String(); !strings.Contains(log, "sent to a rehearsal with all Secrets") || !strings.Contains(log, "to=s2") || strings.Contains(log, secret) {
 		t.Errorf("the log has\n%s", log)
 	}
-	lines, err := b.asker.Preview(t.Context(), key, Ask{Snapshot: "near", Fleet: "spare"})
+	lines, err := b.asker.Preview(t.Context(), key, Request{Snapshot: "near", Fleet: "spare"})
 	if err != nil || lines[0] != "machine s2 (host-s2) of fleet spare gets near from machine m1 through the server, 0.0 MiB" {
 		t.Errorf("it would do %q, %v", lines, err)
 	}
@@ -145,7 +145,7 @@ func TestS3ThatCannotBeReached(t *testing.T) {
 	b.snapshot("m1", "/var/lib/rancher/k3s/server/db/snapshots/off")
 	for want, fault := range map[string]string{"from S3": "", "from machine m1 through the server": "it refuses"} {
 		b.asker.Snapshots.Fault = func(records.ClusterKey) string { return fault }
-		lines, err := b.asker.Preview(t.Context(), key, Ask{Snapshot: "off", Fleet: "spare"})
+		lines, err := b.asker.Preview(t.Context(), key, Request{Snapshot: "off", Fleet: "spare"})
 		if err != nil || !strings.Contains(lines[0], want) {
 			t.Errorf("with fault %q it would do %q, %v", fault, lines, err)
 		}

@@ -5,18 +5,17 @@ package rehearsals
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"time"
 
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/admission"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 )
 
 // Plan is how often snapshots of a cluster are rehearsed, and on which fleet. The zero value is never.
@@ -27,9 +26,9 @@ type Plan struct {
 	By string
 }
 
-// SetPlan has snapshots of a cluster rehearsed from now on as a plan says. What does not fit is an *turns.InvalidError, and a cluster that is
+// SetPlan has snapshots of a cluster rehearsed from now on as a plan says. What does not fit is an *admission.InvalidError, and a cluster that is
 // not there a *store.NotFoundError. What is known of those that have ended stays.
-func (a *Asker) SetPlan(ctx context.Context, key records.ClusterKey, plan Plan) error {
+func (a *Service) SetPlan(ctx context.Context, key records.ClusterKey, plan Plan) error {
 	d, ok := a.State.Clusters.Get(string(key))
 	if !ok {
 		return fmt.Errorf("schedule rehearsals: %w", &store.NotFoundError{Collection: "clusters", Key: string(key)})
@@ -39,7 +38,7 @@ func (a *Asker) SetPlan(ctx context.Context, key records.ClusterKey, plan Plan) 
 			return err
 		}
 		if err := checkEvery(plan.Every); err != nil {
-			return &turns.InvalidError{Reason: err.Error()}
+			return &admission.InvalidError{Reason: err.Error()}
 		}
 	}
 	_, err := a.keep(ctx, key, func(kept records.Rehearsals) (records.Rehearsals, bool) {
@@ -56,29 +55,26 @@ func (a *Asker) SetPlan(ctx context.Context, key records.ClusterKey, plan Plan) 
 }
 
 // keep changes what is kept of a cluster's rehearsals, and returns that; false of change leaves it as it is.
-func (a *Asker) keep(ctx context.Context, key records.ClusterKey, change func(records.Rehearsals) (records.Rehearsals, bool)) (records.Rehearsals, error) {
-	const tries = 5
-	for try := 1; ; try++ {
+func (a *Service) keep(ctx context.Context, key records.ClusterKey, change func(records.Rehearsals) (records.Rehearsals, bool)) (records.Rehearsals, error) {
+	var next records.Rehearsals
+	err := store.RetryNew(func() (err error) {
 		d, there := a.State.Rehearsals.Get(string(key))
-		next, changed := change(d.Value)
-		if !changed {
-			return d.Value, nil
+		var changed bool
+		if next, changed = change(d.Value); !changed {
+			next = d.Value
+			return nil
 		}
-		var err error
 		if d.Value = next; there {
 			_, err = a.State.Rehearsals.Update(ctx, d)
 		} else {
 			_, err = a.State.Rehearsals.Create(ctx, string(key), next)
 		}
-		_, exists := errors.AsType[*store.ExistsError](err)
-		_, conflict := errors.AsType[*store.ConflictError](err)
-		switch {
-		case err == nil:
-			return next, nil
-		case !exists && !conflict, try == tries:
-			return d.Value, fmt.Errorf("keep what is known of the rehearsals of cluster %s: %w", key, err)
-		}
+		return err
+	})
+	if err != nil {
+		return next, fmt.Errorf("keep what is known of the rehearsals of cluster %s: %w", key, err)
 	}
+	return next, nil
 }
 
 // Standing is how the rehearsals of a cluster stand.
@@ -91,7 +87,7 @@ type Standing struct {
 }
 
 // Standing is how the rehearsals of a cluster stand now.
-func (a *Asker) Standing(c records.Cluster) Standing {
+func (a *Service) Standing(c records.Cluster) Standing {
 	kept, _ := a.State.Rehearsals.Get(c.Key())
 	s := a.situation(c, kept.Value, of(c, a.underFleets()))
 	d := decide(s)
@@ -99,7 +95,7 @@ func (a *Asker) Standing(c records.Cluster) Standing {
 }
 
 // situation is all of which the next rehearsal of a cluster is decided; all are its rehearsals. Without a schedule that is nearly nothing.
-func (a *Asker) situation(c records.Cluster, kept records.Rehearsals, all []operations.Operation) situation {
+func (a *Service) situation(c records.Cluster, kept records.Rehearsals, all []operations.Operation) situation {
 	key := records.ClusterKey(c.Key())
 	s := situation{Now: a.Now(), Kept: kept, Cluster: c.Name}
 	for _, one := range all {
@@ -133,9 +129,9 @@ func (a *Asker) situation(c records.Cluster, kept records.Rehearsals, all []oper
 }
 
 // candidates are the snapshots of a cluster by their names, of which a copy that can be had suffices.
-func (a *Asker) candidates(c records.Cluster) []candidate {
+func (a *Service) candidates(c records.Cluster) []candidate {
 	var all []candidate
-	for _, d := range daytwo.Known(a.State, c, false) {
+	for _, d := range etcdops.Known(a.State, c, false) {
 		s := d.Value
 		if s.Fault != "" {
 			continue
@@ -158,7 +154,7 @@ func (a *Asker) candidates(c records.Cluster) []candidate {
 }
 
 // underFleets are the rehearsals of listed snapshots by the clusters of these.
-func (a *Asker) underFleets() map[records.ClusterKey][]operations.Operation {
+func (a *Service) underFleets() map[records.ClusterKey][]operations.Operation {
 	all := map[records.ClusterKey][]operations.Operation{}
 	for _, fleet := range a.State.Fleets.List() {
 		for _, o := range a.State.OperationsOf(records.ClusterKey(fleet.Key)) {

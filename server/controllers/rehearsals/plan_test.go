@@ -11,18 +11,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 )
 
 // clock has the bench live at a time, as a server that was started anew then: nothing but the store is left of before.
 func (b *bench) clock(at time.Time) {
 	b.Helper()
-	b.asker = Asker{
+	b.asker = Service{
 		State: b.State, Snapshots: b.asker.Snapshots, Watching: b.asker.Watching, InstallerImage: b.asker.InstallerImage, DefaultRegistry: b.asker.DefaultRegistry,
 		Files: b.asker.Files, Server: b.asker.Server, Logger: b.asker.Logger, Now: func() time.Time { return at },
 	}
@@ -202,12 +202,12 @@ func TestAScheduledRehearsalThatIsHeldUp(t *testing.T) {
 func TestRehearsalsOfAnEarlierCluster(t *testing.T) {
 	b := newBench(t)
 	b.clock(noon.Add(-time.Hour))
-	o, err := b.asker.Begin(t.Context(), key, Ask{Snapshot: "off", Fleet: "spare"})
+	o, err := b.asker.Begin(t.Context(), key, Request{Snapshot: "off", Fleet: "spare"})
 	b.must(nil, err)
 	b.ends(o, noon.Add(-time.Minute), "3 nodes", "")
 	b.must(b.Clusters.Modify(t.Context(), string(key), func(c records.Cluster) (records.Cluster, error) { c.Created = noon.Add(-time.Second); return c, nil }))
 	b.clock(noon)
-	if o, err = b.asker.Begin(t.Context(), key, Ask{Snapshot: "/root/other", Fleet: "spare"}); err != nil {
+	if o, err = b.asker.Begin(t.Context(), key, Request{Snapshot: "/root/other", Fleet: "spare"}); err != nil {
 		t.Fatal(err)
 	}
 	b.ends(o, noon, "3 nodes", "")
@@ -222,7 +222,7 @@ func TestAScheduleThatIsRefused(t *testing.T) {
 		"a rehearsal every 1s is not possible": {Every: time.Second, Fleet: "spare"}, `there is no fleet "none"`: {Every: time.Hour, Fleet: "none"}, `there is no fleet ""`: {Every: time.Hour},
 	} {
 		err := b.asker.SetPlan(t.Context(), key, plan)
-		if _, is := errors.AsType[*turns.InvalidError](err); !is || !strings.Contains(err.Error(), want) {
+		if _, is := errors.AsType[*admission.InvalidError](err); !is || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", plan, err)
 		}
 	}

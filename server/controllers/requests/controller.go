@@ -8,12 +8,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/admission"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/turns"
 )
 
 // lookAgain is how often all clusters are looked at, should nothing have called for it.
@@ -21,7 +21,7 @@ const lookAgain = time.Minute
 
 // Controller begins what documents ask for. All fields are required.
 type Controller struct {
-	Asker  *daytwo.Asker
+	Asker  *etcdops.Service
 	Logger *slog.Logger
 }
 
@@ -69,13 +69,13 @@ func (c *Controller) reconcile(ctx context.Context, name string) (reconcile.Resu
 }
 
 // begin begins an operation, or notes why it never will be; waits is why it cannot begin yet.
-func (c *Controller) begin(ctx context.Context, key records.ClusterKey, ask daytwo.Ask) (waits string, err error) {
+func (c *Controller) begin(ctx context.Context, key records.ClusterKey, ask etcdops.Request) (waits string, err error) {
 	o, err := c.Asker.Begin(ctx, key, ask)
 	if err == nil {
 		c.Logger.Info("a document asks for an operation", "cluster", key, "kind", ask.Kind, "operation", o.ID)
 		return "", nil
 	}
-	bad, refused := errors.AsType[*turns.InvalidError](err)
+	bad, refused := errors.AsType[*admission.InvalidError](err)
 	if !refused {
 		return err.Error(), nil
 	}

@@ -8,12 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/turns"
 	"github.com/drover-project/drover/test/harbour"
 )
 
@@ -24,13 +24,13 @@ var noon = harbour.Noon
 // bench is a store with what is asked of it.
 type bench struct {
 	*harbour.Bench
-	asker daytwo.Asker
+	asker etcdops.Service
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	s := harbour.New(t)
-	return &bench{Bench: s, asker: daytwo.Asker{State: s.State, Now: func() time.Time { return noon }}}
+	return &bench{Bench: s, asker: etcdops.Service{State: s.State, Now: func() time.Time { return noon }}}
 }
 
 // document changes what the cluster's document asks for once.
@@ -105,7 +105,7 @@ func TestADocumentAsksOnce(t *testing.T) {
 		t.Errorf("after its end: %q, %+v", kinds(), is(operations.KindSnapshot))
 	}
 	b.document(etcdspec.Requests{
-		ETCDSnapshotCreate: &etcdspec.ETCDSnapshotCreate{Generation: 2}, ETCDSnapshotRestore: &etcdspec.ETCDSnapshotRestore{Name: "one", Generation: 7, RestoreRKEConfig: daytwo.ModeVersion},
+		ETCDSnapshotCreate: &etcdspec.ETCDSnapshotCreate{Generation: 2}, ETCDSnapshotRestore: &etcdspec.ETCDSnapshotRestore{Name: "one", Generation: 7, RestoreRKEConfig: etcdops.ModeVersion},
 		RotateCertificates: &etcdspec.RotateCertificates{Generation: 1, Services: []string{"admin"}}, RotateEncryptionKeys: &etcdspec.RotateEncryptionKeys{Generation: 1},
 	})
 	look()
@@ -183,7 +183,7 @@ func TestADocumentIsFollowedOnce(t *testing.T) {
 	before, _ := b.Clusters.Get(string(key))
 	ask := due(before.Value)[0]
 	reconciled(t, r)
-	ask.Turn = turns.Queue
+	ask.Turn = admission.Queue
 	if _, err := b.asker.Begin(t.Context(), key, ask); err == nil || !strings.Contains(err.Error(), "was asked for that before") || len(b.OperationsOf(key)) != 1 {
 		t.Errorf("once more: %v", err)
 	}

@@ -5,12 +5,12 @@ package requests
 import (
 	"encoding/json"
 
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/turns"
 )
 
 // ready says whether anything can be begun on a cluster now.
@@ -40,8 +40,8 @@ func became(c records.Cluster, kind operations.Kind, operation func(id string) (
 }
 
 // due is what a cluster's document asks for that was not begun yet.
-func due(c records.Cluster) []daytwo.Ask {
-	var all []daytwo.Ask
+func due(c records.Cluster) []etcdops.Request {
+	var all []etcdops.Request
 	requests := asked(c)
 	for _, kind := range []operations.Kind{operations.KindSnapshot, operations.KindRestore, operations.KindRotateCertificates, operations.KindRotateKeys} {
 		halfRestored := c.Status.Restoring != "" && kind != operations.KindRestore
@@ -54,15 +54,15 @@ func due(c records.Cluster) []daytwo.Ask {
 
 // asked is what a cluster's document asks for, by kinds. A value without generation and name is what clients send of what they do
 // not mean. Of certificates the generation alone makes another request, of all others every field.
-func asked(c records.Cluster) map[operations.Kind]daytwo.Ask {
+func asked(c records.Cluster) map[operations.Kind]etcdops.Request {
 	if c.Spec.RKEConfig == nil {
 		return nil
 	}
-	all, r := map[operations.Kind]daytwo.Ask{}, c.Spec.RKEConfig.Requests
+	all, r := map[operations.Kind]etcdops.Request{}, c.Spec.RKEConfig.Requests
 	add := func(kind operations.Kind, value any, mode string, request steps.Request) {
 		text, err := json.Marshal(value)
 		if err == nil { // plain values can be written
-			all[kind] = daytwo.Ask{Kind: kind, Mode: mode, Request: request, Requested: string(text), Turn: turns.Queue}
+			all[kind] = etcdops.Request{Kind: kind, Mode: mode, Request: request, Requested: string(text), Turn: admission.Queue}
 		}
 	}
 	if one := r.ETCDSnapshotCreate; one != nil && one.Generation != 0 {

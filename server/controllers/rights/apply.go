@@ -1,6 +1,6 @@
 // Making a cluster have what it should: what is missing is created, what differs is put back, and
-// what nobody has any more is deleted. Only objects with our marks are ever deleted, and a cluster role
-// that is somebody else's stays as it is and is bound to nobody.
+// what no one has any more is deleted. Only objects with our marks are ever deleted, and a cluster role
+// that is foreign stays as it is and is bound to no one.
 
 package rights
 
@@ -27,20 +27,20 @@ import (
 type Outcome struct {
 	// Changes are what was done, as in "created cluster role rt-abcde".
 	Changes []string
-	// Differs are what stays as it is though it should not be so, as in "cluster role rt-abcde is somebody else's".
+	// Differs are what stays as it is though it should not be so, as in "cluster role rt-abcde was not made by drover".
 	Differs []string
 	// Had is what is to be remembered for the next time.
 	Had Had
 }
 
 // Sync makes a cluster have the wanted objects. It goes on after an error and returns all of them. Bindings that are not wanted go
-// first: who has lost something has lost it, whatever fails then.
+// first: who has lost something has lost it, even when a later write fails.
 func Sync(ctx context.Context, client kubernetes.Interface, want Objects) (Outcome, error) {
 	return bring(ctx, &syncing{client: client}, want)
 }
 
-// Report is Sync, but what somebody has changed or deleted by hand stays as it is and is among what differs, as in "cluster role
-// rt-abcde was changed". What nobody has any more is deleted all the same. had is what was wanted when the cluster was
+// Report is Sync, but what was changed or deleted by hand stays as it is and is among what differs, as in "cluster role
+// rt-abcde was changed". What no one has any more is deleted all the same. had is what was wanted when the cluster was
 // last looked at: what is not there though it was is taken for deleted by hand.
 func Report(ctx context.Context, client kubernetes.Interface, want Objects, had Had) (Outcome, error) {
 	return bring(ctx, &syncing{client: client, report: true, had: had}, want)
@@ -55,7 +55,7 @@ func bring(ctx context.Context, s *syncing, want Objects) (Outcome, error) {
 // Had is what was wanted in a cluster: roles with the hashes of their rules, and bindings.
 type Had map[string]string
 
-// hadOf is the memory of what is wanted now. What comes to nothing because of somebody else's role was never there.
+// hadOf is the memory of what is wanted now. What comes to nothing because of a foreign role was never there.
 func (s *syncing) hadOf(want Objects) Had {
 	had := Had{}
 	for name, r := range want.ClusterRoles {
@@ -96,7 +96,7 @@ func (s *syncing) all(ctx context.Context, want Objects) error {
 	return errors.Join(s.errors...)
 }
 
-// byHand says that something was changed or deleted by somebody, and is to stay so.
+// byHand says that something was changed or deleted by hand, and is to stay so.
 func (s *syncing) byHand(what, verb string) bool {
 	if s.report {
 		s.differs = append(s.differs, what+" was "+verb)
@@ -109,7 +109,7 @@ type syncing struct {
 	report  bool
 	had     Had
 	differs []string
-	// foreign are the cluster roles that have the name of a wanted one and are somebody else's.
+	// foreign are the cluster roles that have the name of a wanted one and are foreign.
 	foreign map[string]bool
 
 	client  kubernetes.Interface
@@ -145,7 +145,7 @@ func (s *syncing) found(ctx context.Context) (Objects, error) {
 	return o, err
 }
 
-// role makes a cluster role what it should be. One of that name that is somebody else's stays so.
+// role makes a cluster role what it should be. A foreign role of that name stays as it is.
 func (s *syncing) role(ctx context.Context, want, have *rbacv1.ClusterRole) {
 	what, api := "cluster role "+want.Name, s.client.RbacV1().ClusterRoles()
 	same, hash := false, want.Annotations[RulesAnnotation]
@@ -167,7 +167,7 @@ func (s *syncing) role(ctx context.Context, want, have *rbacv1.ClusterRole) {
 		}
 		if !isOurs(have, want) {
 			s.foreign[want.Name] = true
-			s.differs = append(s.differs, what+" is somebody else's")
+			s.differs = append(s.differs, what+" was not made by drover")
 			return
 		}
 	}
@@ -192,8 +192,8 @@ func isOurs(have, want *rbacv1.ClusterRole) bool {
 		project != "" && have.Annotations[NamespacesAnnotation] == project
 }
 
-// binding makes a binding what it should be. The role of one cannot be changed, so that it is made anew then. Nobody gets what
-// somebody else's role allows.
+// binding makes a binding what it should be. The role of one cannot be changed, so that it is made anew then. No one gets what
+// a foreign role allows.
 func (s *syncing) binding(ctx context.Context, want, have *rbacv1.RoleBinding) {
 	what := describe(want)
 	if s.foreign[want.RoleRef.Name] {

@@ -180,7 +180,7 @@ func TestSomebodyElsesRole(t *testing.T) {
 				return r
 			}
 			done, err := look(client, want, nil)
-			if diff := cmp.Diff([]string{"cluster role nodes-view is somebody else's"}, done.Differs); diff != "" || err != nil {
+			if diff := cmp.Diff([]string{"cluster role nodes-view was not made by drover"}, done.Differs); diff != "" || err != nil {
 				t.Errorf("%s, %v", diff, err)
 			}
 			if diff := cmp.Diff(theirs, is()); diff != "" {

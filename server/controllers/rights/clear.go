@@ -47,7 +47,7 @@ func unmark(ctx context.Context, client kubernetes.Interface, clusterID string) 
 	return errors.Join(failed...)
 }
 
-// unmarked is what of a namespace's metadata has to change. A label that does not say what the annotation says is somebody else's.
+// unmarked is what of a namespace's metadata has to change. A label that does not say what the annotation says is foreign.
 func unmarked(n *corev1.Namespace) map[string]any {
 	project := n.Annotations[ProjectAnnotation]
 	patch := map[string]any{"annotations": map[string]any{ProjectAnnotation: nil}}

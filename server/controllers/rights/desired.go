@@ -45,7 +45,7 @@ const (
 
 // Snapshot is all that the rights in one cluster depend on.
 type Snapshot struct {
-	// Bindings are those of the cluster and its projects, and those that make somebody an administrator.
+	// Bindings are those of the cluster and its projects, and those that make a user an administrator.
 	Bindings []roles.Binding
 	Find     roles.Lookup
 	// User is the ID of the user whom a principal stands for.
@@ -106,7 +106,7 @@ func (w *wanted) subject(s roles.Subject) (rbacv1.Subject, bool) {
 	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: id}, ok
 }
 
-// inProject binds somebody in each namespace of a project, and lets them see which those are.
+// inProject binds a user or group in each namespace of a project, and lets them see which those are.
 func (w *wanted) inProject(b roles.Binding, role roles.Role, subject rbacv1.Subject) {
 	var namespaces []string
 	for name, project := range w.Namespaces {
@@ -184,7 +184,7 @@ func (w *wanted) promoted(r roles.Role) []string {
 	return names
 }
 
-// template makes a cluster role of rules of a role template; none of no rules, and none of the name of somebody else's.
+// template makes a cluster role of rules of a role template; none of no rules, and none of the name of a foreign one.
 func (w *wanted) template(r roles.Role, name string, rules []rbacv1.PolicyRule) []string {
 	if len(rules) == 0 || !r.Builtin && roles.Reserved(r.ID) {
 		return nil
@@ -202,7 +202,7 @@ func widelyRead() []roles.Request {
 	}
 }
 
-// promotedRules are those parts of rules that let somebody read such resources. To change them is nothing that a role in one project
+// promotedRules are those parts of rules that let a user read such resources. To change them is nothing that a role in one project
 // gives: they are everybody's.
 func promotedRules(all []roles.Rule) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule

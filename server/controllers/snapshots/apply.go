@@ -18,9 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/installers/snapshots/bucket"
-	"github.com/drover-project/drover/server/daytwo"
-	"github.com/drover-project/drover/server/offsite"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/snapshotbucket"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -34,7 +34,7 @@ const (
 	listPath = "/apis/k3s.cattle.io/v1/etcdsnapshotfiles"
 )
 
-// found is what is stored of a cluster and its snapshots, before anybody is asked.
+// found is what is stored of a cluster and its snapshots, before a host or bucket is asked.
 func (c *Controller) found(key records.ClusterKey, cluster records.Cluster) found {
 	secrets, _ := c.State.ClusterSecrets.Get(string(key))
 	f := found{cluster: cluster, secrets: secrets.Value, machines: map[string]string{}, kept: c.State.Snapshots.ListIn(string(key) + "/")}
@@ -73,11 +73,11 @@ func (c *Controller) ask(ctx context.Context, key records.ClusterKey) ([]listed,
 // inBucket are the snapshots in a cluster's bucket. Opened is false when there is none, when the server has no keys of it, and
 // when it does not answer, which the error says.
 func (c *Controller) inBucket(ctx context.Context, f found) (all []records.Snapshot, opened bool, err error) {
-	place, on, err := daytwo.PlaceOf(c.State, f.cluster)
+	place, on, err := etcdops.PlaceOf(c.State, f.cluster)
 	if err != nil || !on || place.AccessKey == "" {
 		return nil, false, err
 	}
-	b, err := daytwo.OpenBucket(place, c.Way)
+	b, err := etcdops.OpenBucket(place, c.Way)
 	if err != nil {
 		return nil, false, err
 	}
@@ -101,8 +101,8 @@ func (c *Controller) inBucket(ctx context.Context, f found) (all []records.Snaps
 	return all, true, nil
 }
 
-// object is the record of an object; false for one that is no snapshot. One that is known is not asked for again.
-func (c *Controller) object(ctx context.Context, b *bucket.Bucket, place offsite.Place, f found, o bucket.Object) (s records.Snapshot, is bool, err error) {
+// object is the record of an object; false for an object that is no snapshot. A known object is not asked for again.
+func (c *Controller) object(ctx context.Context, b *bucket.Bucket, place snapshotbucket.Place, f found, o bucket.Object) (s records.Snapshot, is bool, err error) {
 	s = records.Snapshot{
 		Cluster: records.ClusterKey(f.cluster.Key()), Machine: records.SnapshotInS3, Size: o.Size, Created: o.Changed.UTC(),
 		File: "s3://" + strings.TrimSuffix(place.Bucket+"/"+place.Folder, "/") + "/" + o.Name,
@@ -156,7 +156,7 @@ func (c *Controller) deliver(ctx context.Context, key records.ClusterKey, cluste
 	if cluster.Spec.Docker() || cluster.Spec.Imported() || !cluster.Status.Initialized || cluster.MayChange() != nil {
 		return nil
 	}
-	place, on, err := daytwo.PlaceOf(c.State, cluster)
+	place, on, err := etcdops.PlaceOf(c.State, cluster)
 	if err != nil {
 		return err
 	}
@@ -166,25 +166,25 @@ func (c *Controller) deliver(ctx context.Context, key records.ClusterKey, cluste
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	secrets := client.CoreV1().Secrets(offsite.SecretNamespace)
-	is, err := secrets.Get(ctx, offsite.SecretName, metav1.GetOptions{})
+	secrets := client.CoreV1().Secrets(snapshotbucket.SecretNamespace)
+	is, err := secrets.Get(ctx, snapshotbucket.SecretName, metav1.GetOptions{})
 	none := apierrors.IsNotFound(err)
 	switch {
 	case none && !on:
 		return nil
 	case none:
 		_, err = secrets.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: offsite.SecretName, Namespace: offsite.SecretNamespace, Labels: map[string]string{managedBy: "drover"}}, Data: place.Data(),
+			ObjectMeta: metav1.ObjectMeta{Name: snapshotbucket.SecretName, Namespace: snapshotbucket.SecretNamespace, Labels: map[string]string{managedBy: "drover"}}, Data: place.Data(),
 		}, metav1.CreateOptions{})
 	case err != nil:
 	case !on && is.Labels[managedBy] == "drover":
-		err = secrets.Delete(ctx, offsite.SecretName, metav1.DeleteOptions{})
+		err = secrets.Delete(ctx, snapshotbucket.SecretName, metav1.DeleteOptions{})
 	case on && !maps.EqualFunc(is.Data, place.Data(), slices.Equal):
 		is.Data = place.Data()
 		_, err = secrets.Update(ctx, is, metav1.UpdateOptions{})
 	}
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("write secret %s/%s of cluster %s: %w", offsite.SecretNamespace, offsite.SecretName, key, err)
+		return fmt.Errorf("write secret %s/%s of cluster %s: %w", snapshotbucket.SecretNamespace, snapshotbucket.SecretName, key, err)
 	}
 	return nil
 }

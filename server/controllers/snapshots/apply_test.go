@@ -24,13 +24,13 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/drover-project/drover/installers"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
-	"github.com/drover-project/drover/server/daytwo"
-	"github.com/drover-project/drover/server/objects"
-	"github.com/drover-project/drover/server/offsite"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/snapshotbucket"
 	"github.com/drover-project/drover/test/bed/reconciletest"
 	"github.com/drover-project/drover/test/harbour"
 	"github.com/drover-project/drover/test/s3server"
@@ -47,7 +47,7 @@ func TestTheClusterGetsItsBucket(t *testing.T) {
 		if err := b.deliver(m); err != nil {
 			t.Fatal(err)
 		}
-		s, err := client.CoreV1().Secrets(offsite.SecretNamespace).Get(t.Context(), offsite.SecretName, metav1.GetOptions{})
+		s, err := client.CoreV1().Secrets(snapshotbucket.SecretNamespace).Get(t.Context(), snapshotbucket.SecretName, metav1.GetOptions{})
 		if err != nil {
 			return nil
 		}
@@ -73,7 +73,7 @@ func TestTheClusterGetsItsBucket(t *testing.T) {
 	for _, c := range []struct {
 		fails error
 		says  string
-	}{{apierrors.NewConflict(secrets, offsite.SecretName, errors.New("written meanwhile")), ""}, {apierrors.NewForbidden(secrets, offsite.SecretName, errors.New("no")), "write secret kube-system/" + offsite.SecretName}} {
+	}{{apierrors.NewConflict(secrets, snapshotbucket.SecretName, errors.New("written meanwhile")), ""}, {apierrors.NewForbidden(secrets, snapshotbucket.SecretName, errors.New("no")), "write secret kube-system/" + snapshotbucket.SecretName}} {
 		refuse := true
 		client.PrependReactor("update", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return refuse, nil, c.fails })
 		if err := b.deliver(m); (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
@@ -85,8 +85,8 @@ func TestTheClusterGetsItsBucket(t *testing.T) {
 	if got := secret(); got != nil {
 		t.Error("the keys stay in a cluster without a bucket")
 	}
-	own := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: offsite.SecretName, Namespace: offsite.SecretNamespace}}
-	if _, err := client.CoreV1().Secrets(offsite.SecretNamespace).Create(t.Context(), own, metav1.CreateOptions{}); err != nil {
+	own := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: snapshotbucket.SecretName, Namespace: snapshotbucket.SecretNamespace}}
+	if _, err := client.CoreV1().Secrets(snapshotbucket.SecretNamespace).Create(t.Context(), own, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := secret(); got == nil && len(client.Actions()) != 2 {
@@ -157,10 +157,10 @@ func TestWhatIsInTheBucket(t *testing.T) {
 		{steps.Request{Snapshot: "etcd-snapshot-pier-m9-1700000000"}, "", "", "m1", true},
 		{steps.Request{Snapshot: "s3://harbour/a/etcd-snapshot-pier-m9-1700000000", Target: "m2"}, "", "", "m2", true},
 		{steps.Request{Snapshot: "etcd-snapshot-pier-m9-1700000000", Target: "m9"}, "", "has no machine m9 with etcd", "", true},
-		{steps.Request{Snapshot: "etcd-snapshot-pier-m9-1700000000"}, daytwo.ModeVersion, "does not know what the cluster was", "", true},
+		{steps.Request{Snapshot: "etcd-snapshot-pier-m9-1700000000"}, etcdops.ModeVersion, "does not know what the cluster was", "", true},
 		{steps.Request{Snapshot: "etcd-snapshot-other-1700000001"}, "", "another server token", "", true},
 	} {
-		o, err := b.asker.Draft(key, daytwo.Ask{Kind: operations.KindRestore, Request: c.request, Mode: c.mode, Foreign: true})
+		o, err := b.asker.Draft(key, etcdops.Request{Kind: operations.KindRestore, Request: c.request, Mode: c.mode, Foreign: true})
 		asked, _ := steps.ReadRequest(o)
 		switch {
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
@@ -205,7 +205,7 @@ func TestAnotherClustersSnapshotsAreNotShown(t *testing.T) {
 	_ = m.Refresh(t.Context(), key)
 	d, _ := b.Clusters.Get(string(key))
 	names := func(foreign bool) (all []string) {
-		for _, s := range daytwo.Known(b.State, d.Value, foreign) {
+		for _, s := range etcdops.Known(b.State, d.Value, foreign) {
 			if s.Value.Machine == records.SnapshotInS3 {
 				all = append(all, s.Value.Name())
 			}
@@ -218,13 +218,13 @@ func TestAnotherClustersSnapshotsAreNotShown(t *testing.T) {
 	if got := names(false); !slices.Equal(got, []string{"etcd-snapshot-pier-m1-1700000000"}) {
 		t.Errorf("others see %q", got)
 	}
-	files := &daytwo.Files{State: b.State}
+	files := &etcdops.Files{State: b.State}
 	for _, name := range []string{"etcd-snapshot-other-1700000001", "etcd-snapshot-unknown-1700000002"} {
-		ask := daytwo.Ask{Kind: operations.KindRestore, Request: steps.Request{Snapshot: name}}
+		ask := etcdops.Request{Kind: operations.KindRestore, Request: steps.Request{Snapshot: name}}
 		if _, err := b.asker.Draft(key, ask); err == nil || !strings.Contains(err.Error(), "has no snapshot") {
 			t.Errorf("restore of %s: %v", name, err)
 		}
-		if f, err := files.Open(t.Context(), d.Value, daytwo.FileWish{Snapshot: name}); err == nil {
+		if f, err := files.Open(t.Context(), d.Value, etcdops.FileRequest{Snapshot: name}); err == nil {
 			f.Close()
 			t.Errorf("%s is handed out", name)
 		}
@@ -253,7 +253,7 @@ func TestNothingIsSignedForAnEndpointOfOnesOwn(t *testing.T) {
 		}
 		_ = m.Refresh(t.Context(), key)
 		d, _ := b.Clusters.Get(string(key))
-		place, _, err := daytwo.PlaceOf(b.State, d.Value)
+		place, _, err := etcdops.PlaceOf(b.State, d.Value)
 		if err == nil || place.AccessKey != "" || asked.Load() != 0 {
 			t.Errorf("%s: %v, and %d requests", name, err, asked.Load())
 		}
@@ -294,7 +294,7 @@ func TestWhatIsWatched(t *testing.T) {
 	expect("another document", string(key))
 	b.Keys("AKIA", "hush")
 	expect("another Secret", string(key))
-	if _, err := b.asker.Begin(t.Context(), key, daytwo.Ask{Kind: operations.KindRotateCertificates}); err != nil {
+	if _, err := b.asker.Begin(t.Context(), key, etcdops.Request{Kind: operations.KindRotateCertificates}); err != nil {
 		t.Fatal(err)
 	}
 	expect("an operation", string(key))

@@ -1,5 +1,5 @@
 // Package snapshots keeps what is known of the snapshots of k3s and RKE2. A distribution lists its snapshots in the cluster's own API, where
-// nobody finds them when the cluster is lost, and its bucket outlives it; both are looked at, and what they have is kept beside the
+// they are not found when the cluster is lost, and its bucket outlives it; both are looked at, and what they have is kept beside the
 // cluster. It is also what brings a cluster the settings of its bucket.
 package snapshots
 
@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
@@ -52,7 +52,7 @@ func (c *Controller) Worker() reconcile.Worker {
 func (c *Controller) watches() []reconcile.Watch {
 	return []reconcile.Watch{
 		reconcile.Documents(c.State.Operations, func(e store.Event[operations.Operation], q reconcile.Queue) {
-			if e.Type == store.Put && e.Value.Kind.Stepped() && (e.Value.State.Ended() || len(e.Value.Tasks) == 0) {
+			if e.Type == store.Put && operations.Stepped(e.Value.Kind) && (e.Value.State.Ended() || len(e.Value.Tasks) == 0) {
 				q.Add(e.Value.Subject)
 			}
 		}),

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/test/harbour"
 )
@@ -25,13 +25,13 @@ var noon = harbour.Noon
 // bench is a store with what is asked of it.
 type bench struct {
 	*harbour.Bench
-	asker daytwo.Asker
+	asker etcdops.Service
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	s := harbour.New(t)
-	return &bench{Bench: s, asker: daytwo.Asker{State: s.State, Now: func() time.Time { return noon }}}
+	return &bench{Bench: s, asker: etcdops.Service{State: s.State, Now: func() time.Time { return noon }}}
 }
 
 func (b *bench) cluster() records.Cluster {

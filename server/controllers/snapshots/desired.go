@@ -188,7 +188,7 @@ func looked(s records.Snapshot, o bucket.Object) (records.Snapshot, bool) {
 }
 
 // descended completes the record of a snapshot in a bucket by that of the host that took it. What the cluster was when it was
-// taken is not known of an old one that nobody has reported.
+// taken is not known of an old one that was never reported.
 func (f found) descended(s records.Snapshot, now time.Time) records.Snapshot {
 	for _, d := range f.kept {
 		if local := d.Value; local.Machine != records.SnapshotInS3 && local.Name() == s.Name() && local.Size == s.Size {

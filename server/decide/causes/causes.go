@@ -160,7 +160,7 @@ func LostQuorum(members []Member) (cause, next string) {
 	}
 	next = fmt.Sprintf("switch on %d of %s; if they do not come back, drover machines rm NAME --force --yes for each of them, and ", need-len(left), strings.Join(names, ", "))
 	if len(left) == 0 {
-		return cause, next + "restore a snapshot on a new host: docs/rescue.md#all-servers-are-lost"
+		return cause, next + "restore a snapshot on a new host: docs/how-to/restore-a-cluster.md#all-servers-are-lost"
 	}
-	return cause, next + "drover snapshots restore on " + left[0] + ": docs/rescue.md#some-servers-are-lost-and-etcd-has-no-quorum"
+	return cause, next + "drover snapshots restore on " + left[0] + ": docs/how-to/restore-a-cluster.md#some-servers-are-lost-and-etcd-has-no-quorum"
 }

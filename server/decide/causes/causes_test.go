@@ -22,10 +22,10 @@ func TestLostQuorum(t *testing.T) {
 		"all are there":   {members: []causes.Member{up("a"), up("b"), up("c")}},
 		"one of three":    {members: []causes.Member{up("a"), off("b"), up("c")}},
 		"two of five":     {members: []causes.Member{up("a"), off("b"), up("c"), off("d"), up("e")}},
-		"two of three":    {members: []causes.Member{off("a"), up("b"), off("c")}, cause: "etcd has lost its quorum: 2 of its 3 members have to be there, and a (its agent is gone since noon), c (its agent is gone since noon) are gone", next: "switch on 1 of a, c; if they do not come back, drover machines rm NAME --force --yes for each of them, and drover snapshots restore on b: docs/rescue.md#some-servers-are-lost-and-etcd-has-no-quorum"},
+		"two of three":    {members: []causes.Member{off("a"), up("b"), off("c")}, cause: "etcd has lost its quorum: 2 of its 3 members have to be there, and a (its agent is gone since noon), c (its agent is gone since noon) are gone", next: "switch on 1 of a, c; if they do not come back, drover machines rm NAME --force --yes for each of them, and drover snapshots restore on b: docs/how-to/restore-a-cluster.md#some-servers-are-lost-and-etcd-has-no-quorum"},
 		"one of two":      {members: []causes.Member{up("a"), off("b")}, cause: "2 of its 2 members have to be there, and b (its agent is gone since noon) is gone", next: "switch on 1 of b; "},
-		"all are gone":    {members: []causes.Member{off("a"), off("b"), off("c")}, cause: "2 of its 3 members have to be there", next: "docs/rescue.md#all-servers-are-lost"},
-		"the only one is": {members: []causes.Member{off("a")}, cause: "1 of its 1 members have to be there, and a (", next: "docs/rescue.md#all-servers-are-lost"},
+		"all are gone":    {members: []causes.Member{off("a"), off("b"), off("c")}, cause: "2 of its 3 members have to be there", next: "docs/how-to/restore-a-cluster.md#all-servers-are-lost"},
+		"the only one is": {members: []causes.Member{off("a")}, cause: "1 of its 1 members have to be there, and a (", next: "docs/how-to/restore-a-cluster.md#all-servers-are-lost"},
 	} {
 		cause, next := causes.LostQuorum(tc.members)
 		if (cause == "") != (tc.cause == "") || !strings.Contains(cause, tc.cause) || !strings.Contains(next, tc.next) {

@@ -11,23 +11,23 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/installers"
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/decide/render"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/records"
 )
 
-// keeping is the wanted plan with the errand of the delivered one, as long as nothing else differs: taken out of the plan
-// it would be delivered once more for nothing. One that failed, or whose operation is over before its end, goes.
+// keeping is the wanted plan with the job of the delivered one, as long as nothing else differs: taken out of the plan
+// it would be delivered once more for nothing. A job that failed, or whose operation is over before its end, goes.
 func keeping(p *pass.Pass, m *pass.Member, delivered, wanted plans.Plan) plans.Plan {
 	if !p.Keeps(m) {
 		return wanted
 	}
 	with := wanted
-	with.Instructions = append(slices.Clone(wanted.Instructions), errand.Only(delivered.Instructions)...)
+	with.Instructions = append(slices.Clone(wanted.Instructions), hostjob.Only(delivered.Instructions)...)
 	if !plans.Equal(delivered, with) {
 		return wanted
 	}
@@ -45,14 +45,12 @@ func Input(s pass.Snapshot, m pass.Machine) render.Input {
 // maxPlan bounds a plan: it is kept in one Secret, which a Kubernetes API takes up to 1 MiB.
 const maxPlan = 1 << 20
 
-// Run is the stage: it makes the plan of each machine that stays. One that cannot join yet gets none.
+// Run is the stage: it makes the plan of each machine that stays. A machine that cannot join yet gets none.
 func Run(p *pass.Pass) {
 	if p.Gate.Shut() || !p.Cluster.Deleting.IsZero() {
 		return
 	}
-	if p.Verdict.Renderer == 0 {
-		p.Verdict.Renderer = render.Newest
-	}
+	p.Verdict.Renderer = cmp.Or(p.Verdict.Renderer, render.Newest)
 	for _, m := range p.Staying {
 		m.Server = ServerOf(p, m)
 		if m != p.Init && m.Server == "" && !m.HasPlan() {
@@ -61,7 +59,7 @@ func Run(p *pass.Pass) {
 		}
 		if err := plan(p, m); err != nil {
 			m.Change = pass.Broken
-			m.Finding = pass.Finding{Condition: records.Condition{State: records.Failed, Code: string(verdict.BadSpec), Cause: err.Error(), NextStep: "correct the cluster and apply it"}, Node: m.Status.Node}
+			m.Finding = pass.Finding{Condition: records.Condition{State: records.Failed, Code: string(catalogue.BadSpec), Cause: err.Error(), NextStep: "correct the cluster and apply it"}, Node: m.Status.Node}
 		}
 	}
 }
@@ -153,7 +151,7 @@ const maxLeftovers = 256
 
 // Removing is the wanted plan with the removal of what the delivered one wrote and it does not write, before its own
 // files. What the delivered plan removes stays in it until that is done, and as long as nothing else changes: a file that
-// somebody puts there later is not drover's.
+// a user puts there later is not drover's.
 func Removing(delivered, wanted plans.Plan, done bool) plans.Plan {
 	writes := map[string]bool{}
 	for _, f := range wanted.Files {
@@ -180,7 +178,7 @@ func Removing(delivered, wanted plans.Plan, done bool) plans.Plan {
 	return wanted
 }
 
-// ServerOf is where a machine joins: where it has joined while somebody stays there, else the machine that
+// ServerOf is where a machine joins: where it has joined while a server stays there, else the machine that
 // begins the cluster, or for a worker one of the control planes. Empty for the machine that begins the
 // cluster, and while there is nowhere to join.
 func ServerOf(p *pass.Pass, m *pass.Member) string {

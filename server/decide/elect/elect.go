@@ -56,7 +56,7 @@ func addressOf(p *pass.Pass, m *pass.Member) string {
 }
 
 // elect keeps the machine that began the cluster while it can be that, and finds another one otherwise: one that others
-// can join through, else the first. Once there is an etcd nobody begins another one.
+// can join through, else the first. Once there is an etcd no machine begins another one.
 func elect(p *pass.Pass) {
 	began := p.Verdict.Initialized || slices.ContainsFunc(p.Members, func(m *pass.Member) bool { return m.Roles.Etcd && m.Next.Member })
 	var able, marked []*pass.Member
@@ -107,7 +107,7 @@ func choose(able, marked []*pass.Member) *pass.Member {
 		return marked[0]
 	}
 	if first < 0 {
-		// One that has begun goes on: a server of before drover knew of several began its cluster.
+		// A server that has begun goes on: a server of before drover knew of several began its cluster.
 		first = slices.IndexFunc(able, func(m *pass.Member) bool { return m.HasPlan() && m.Status.JoinedTo == "" })
 	}
 	if first < 0 && len(able) > 0 {

@@ -5,8 +5,8 @@ package elect
 import (
 	"fmt"
 
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -15,7 +15,7 @@ import (
 func halfRestored(p *pass.Pass) pass.Gate {
 	c := p.Cluster
 	return pass.Gate{
-		Code: verdict.RestoreFailed, Failed: true, State: records.ClusterError, Next: "drover operations show " + c.Status.Restoring + " has the reason; drover operations retry " + c.Status.Restoring + " goes on, and drover snapshots restore begins anew",
+		Code: catalogue.RestoreFailed, Failed: true, State: records.ClusterError, Next: "drover operations show " + c.Status.Restoring + " has the reason; drover operations retry " + c.Status.Restoring + " goes on, and drover snapshots restore begins anew",
 		Message: fmt.Sprintf("the restore of cluster %s by operation %s has not come to its end, and its servers do not start before one has", c.Name, c.Status.Restoring),
 	}
 }
@@ -23,16 +23,16 @@ func halfRestored(p *pass.Pass) pass.Gate {
 // gates are those conditions in their order; the first that does not hold is shown.
 func gates(p *pass.Pass) pass.Gate {
 	c := p.Cluster
-	broken := func(code verdict.Code, next, format string, args ...any) pass.Gate {
+	broken := func(code catalogue.Code, next, format string, args ...any) pass.Gate {
 		return pass.Gate{Code: code, Message: fmt.Sprintf(format, args...), Failed: true, State: records.ClusterError, Next: next}
 	}
 	switch {
 	case !c.Deleting.IsZero():
 		return pass.Gate{}
 	case c.Spec.KubernetesVersion == "":
-		return broken(verdict.NoVersion, "apply the cluster with spec.kubernetesVersion", "kubernetesVersion not set on %s", p.ClusterKey())
+		return broken(catalogue.NoVersion, "apply the cluster with spec.kubernetesVersion", "kubernetesVersion not set on %s", p.ClusterKey())
 	case p.Release == nil:
-		return broken(verdict.UnknownVersion, "give the server data of this version with --version-data, or set a version that it knows",
+		return broken(catalogue.UnknownVersion, "give the server data of this version with --version-data, or set a version that it knows",
 			"%s: KDM release data is empty for %s", p.ClusterKey(), c.Spec.KubernetesVersion)
 	}
 	restoring := p.Target() != nil
@@ -47,12 +47,12 @@ func gates(p *pass.Pass) pass.Gate {
 	}
 	switch pin := c.Labels[LabelInitPin]; {
 	case p.Secrets == nil:
-		return broken(verdict.TokensLost, "restore the server's store from a backup",
+		return broken(catalogue.TokensLost, "restore the server's store from a backup",
 			"the join tokens of cluster %s are missing from the store; they are never made anew, as they encrypt the cluster's data", p.ClusterKey())
 	case p.Init == nil && p.Began:
 		return noMember(p)
 	case p.Init == nil && pin != "":
-		return broken(verdict.PinnedMissing, "register that host with the etcd role, or take the label "+LabelInitPin+" off the cluster",
+		return broken(catalogue.PinnedMissing, "register that host with the etcd role, or take the label "+LabelInitPin+" off the cluster",
 			"unable to find designated init node matching machine ID %s", pin)
 	}
 	return pass.Gate{}
@@ -73,26 +73,26 @@ func roles(p *pass.Pass) pass.Gate {
 	switch {
 	case p.Verdict.Initialized && !known:
 		return pass.Gate{
-			Code: verdict.EtcdReplaced, Failed: true, State: records.ClusterError, Next: "restore a snapshot, or remove the cluster and create it anew",
+			Code: catalogue.EtcdReplaced, Failed: true, State: records.ClusterError, Next: "restore a snapshot, or remove the cluster and create it anew",
 			Message: "rkecontrolplane was already initialized but no etcd machines exist that have plans, indicating the etcd plane has been entirely replaced. Restoration from etcd snapshot is required.",
 		}
 	case p.Verdict.Initialized && controlPlane:
 		return pass.Gate{}
 	case p.Verdict.Initialized:
 		return pass.Gate{
-			Code: verdict.NoControlPlane, State: records.ClusterUnavailable, Message: "waiting for control plane to be available",
+			Code: catalogue.NoControlPlane, State: records.ClusterUnavailable, Message: "waiting for control plane to be available",
 			Next: "run the command that `drover clusters join-command " + p.Cluster.Name + " --controlplane` prints on a host",
 		}
 	case etcd && controlPlane && worker:
 		return pass.Gate{}
 	}
-	return pass.Gate{Code: verdict.MissingRoles, Message: pass.NotYet, State: records.ClusterPending, Next: "run the command that `drover clusters join-command " + p.Cluster.Name + missing(etcd, controlPlane, worker) + "` prints on a host"}
+	return pass.Gate{Code: catalogue.MissingRoles, Message: pass.NotYet, State: records.ClusterPending, Next: "run the command that `drover clusters join-command " + p.Cluster.Name + missing(etcd, controlPlane, worker) + "` prints on a host"}
 }
 
 // noMember is the gate of a cluster whose etcd has no member among the machines that stay: who has never joined it would
 // begin another one.
 func noMember(p *pass.Pass) pass.Gate {
-	h := pass.Gate{Code: verdict.EtcdReplaced, Failed: true, State: records.ClusterError, Next: "restore a snapshot, or remove the cluster and create it anew"}
+	h := pass.Gate{Code: catalogue.EtcdReplaced, Failed: true, State: records.ClusterError, Next: "restore a snapshot, or remove the cluster and create it anew"}
 	var leaving, others []*pass.Member
 	for _, m := range p.Members {
 		switch {
@@ -120,7 +120,7 @@ func haveOrHas(all []*pass.Member) string {
 	return "have"
 }
 
-// missing are the options of join-command for the roles that nobody has.
+// missing are the options of join-command for the roles that no machine has.
 func missing(etcd, controlPlane, worker bool) string {
 	if !etcd && !controlPlane && !worker {
 		return " --all-roles"

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -49,9 +49,9 @@ func cluster(p *pass.Pass) {
 	case !p.API.Reachable && len(lost) == 0:
 		c.State, c.Message = records.ClusterUnavailable, "the server has no connection to the cluster: "+p.API.Cause
 	case len(active) == 0 || !p.API.Reachable:
-		first := max(0, slices.IndexFunc(lost, func(m *pass.Member) bool { return m.Code == string(verdict.QuorumLost) }))
+		first := max(0, slices.IndexFunc(lost, func(m *pass.Member) bool { return m.Code == string(catalogue.QuorumLost) }))
 		c.State, c.Message = records.ClusterUnavailable, lost[first].Cause
-		c.Ready = p.API.Reachable && !slices.ContainsFunc(lost, func(m *pass.Member) bool { return m.Code != string(verdict.AgentLost) })
+		c.Ready = p.API.Reachable && !slices.ContainsFunc(lost, func(m *pass.Member) bool { return m.Code != string(catalogue.AgentLost) })
 	case len(lost) > 0:
 		c.State, c.Ready, c.Message = records.ClusterActive, true, fmt.Sprintf("non-ready %s machine(s) %s: %s", p.Tiers()[p.TierOf(lost[0])].Name, pass.DescribeServers(lost), lost[0].Cause)
 	default:
@@ -114,7 +114,7 @@ func busy(p *pass.Pass) (busy *pass.Tier, lost, active []*pass.Member) {
 
 // onlyWaits says that all of some machines work, and that nothing but the maintenance window keeps them from their change.
 func onlyWaits(all []*pass.Member) bool {
-	return !slices.ContainsFunc(all, func(m *pass.Member) bool { return m.State != records.Active || m.Code != string(verdict.WaitWindow) })
+	return !slices.ContainsFunc(all, func(m *pass.Member) bool { return m.State != records.Active || m.Code != string(catalogue.WaitWindow) })
 }
 
 // underWay says that something has begun on a machine that is not at its end.
@@ -179,9 +179,9 @@ func CertificateWarning(cluster, name string, end time.Time, rotate string, now 
 	day := end.UTC().Format(time.DateOnly)
 	switch {
 	case !now.Before(end):
-		return records.Warning{Code: string(verdict.CertificatesEnded), Cause: fmt.Sprintf("certificate %s of cluster %s ended on %s", name, cluster, day), NextStep: rotate}, 0
+		return records.Warning{Code: string(catalogue.CertificatesEnded), Cause: fmt.Sprintf("certificate %s of cluster %s ended on %s", name, cluster, day), NextStep: rotate}, 0
 	case !now.Before(end.Add(-WarnBefore)):
-		return records.Warning{Code: string(verdict.CertificatesEnding), Cause: fmt.Sprintf("certificate %s of cluster %s ends on %s", name, cluster, day), NextStep: rotate}, end.Sub(now)
+		return records.Warning{Code: string(catalogue.CertificatesEnding), Cause: fmt.Sprintf("certificate %s of cluster %s ends on %s", name, cluster, day), NextStep: rotate}, end.Sub(now)
 	}
 	return w, end.Add(-WarnBefore).Sub(now)
 }
@@ -214,7 +214,7 @@ func certificates(p *pass.Pass) {
 // outlived has a cluster that does not answer say that a certificate has ended, which may be why.
 func outlived(p *pass.Pass) {
 	c := &p.Verdict
-	if c.Warning.Code == string(verdict.CertificatesEnded) && !p.API.Reachable && p.Cluster.Deleting.IsZero() && !p.Gate.Shut() {
+	if c.Warning.Code == string(catalogue.CertificatesEnded) && !p.API.Reachable && p.Cluster.Deleting.IsZero() && !p.Gate.Shut() {
 		c.Message, c.Failed = c.Warning.Cause+": "+c.Warning.NextStep, true
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
@@ -197,7 +197,7 @@ func WaitOn(p *pass.Pass, o operations.Operation, first *pass.Member) operations
 		return o // causes of one step differ in what was printed last, which the machine shows
 	}
 	wait := operations.Wait{Object: object, Host: pass.DescribeHost(first.Machine), Cause: first.Cause, NextStep: next}
-	if first.Code == string(verdict.WaitWindow) {
+	if first.Code == string(catalogue.WaitWindow) {
 		wait.Object, wait.Host, wait.Until = "the maintenance window", "", p.Window.Change.UTC()
 	}
 	return o.WithWait(&wait, p.Now)

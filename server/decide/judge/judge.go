@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/causes"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 )
@@ -23,7 +23,7 @@ func present(p *pass.Pass, m *pass.Member) pass.Finding {
 		return pass.Finding{Again: again, Condition: records.Condition{State: records.Active}}
 	}
 	return pass.Finding{Condition: records.Condition{
-		State: records.Unavailable, Code: string(verdict.AgentAbsent), Cause: fmt.Sprintf("%s was active, and %s", pass.DescribeHost(m.Machine), pass.Presence(m.Agent)),
+		State: records.Unavailable, Code: string(catalogue.AgentAbsent), Cause: fmt.Sprintf("%s was active, and %s", pass.DescribeHost(m.Machine), pass.Presence(m.Agent)),
 		WaitingFor: "the agent on " + m.Name + " to connect", NextStep: "switch the host on; " + p.LookAtHost(m.Machine),
 	}}
 }
@@ -32,7 +32,7 @@ func present(p *pass.Pass, m *pass.Member) pass.Finding {
 func held(p *pass.Pass, m *pass.Member) pass.Finding {
 	h := p.Gate
 	cond := records.Condition{State: records.WaitingForPlan, Code: string(h.Code), Cause: h.Message, WaitingFor: "a plan for " + m.Name, NextStep: h.Next}
-	if h.Code == verdict.MissingRoles {
+	if h.Code == catalogue.MissingRoles {
 		cond.Cause = fmt.Sprintf("%s has the roles %s, and cluster %s is %s", m.Name, m.Roles, p.Cluster.Name, h.Message)
 	}
 	if h.Failed {
@@ -67,7 +67,7 @@ func machine(p *pass.Pass, m *pass.Member) {
 	}
 	m.Finding, m.Text = Found(p, m)
 	if node, stale := p.StaleNode(m); stale && m.State != records.Failed {
-		m.Code, m.Cause = string(verdict.StaleNode), StaleCause(p, m, node)+"; "+m.Cause
+		m.Code, m.Cause = string(catalogue.StaleNode), StaleCause(p, m, node)+"; "+m.Cause
 	}
 	m.Next.Member = m.Next.Member || m.Roles.Etcd && p.Voter(m)
 }
@@ -79,7 +79,7 @@ func Found(p *pass.Pass, m *pass.Member) (pass.Finding, string) {
 	if report.Unreadable != nil {
 		// What could be read is still shown; what could not is the agent's fault and named.
 		return pass.Finding{Node: m.Status.Node, Condition: records.Condition{
-			State: records.Failed, Code: string(verdict.BadReport), Cause: fmt.Sprintf("the agent on %s reported what cannot be read: %v", host, report.Unreadable),
+			State: records.Failed, Code: string(catalogue.BadReport), Cause: fmt.Sprintf("the agent on %s reported what cannot be read: %v", host, report.Unreadable),
 			NextStep: "on the host: journalctl -u rancher-system-agent",
 		}}, pass.StatusFailed
 	}
@@ -89,30 +89,30 @@ func Found(p *pass.Pass, m *pass.Member) (pass.Finding, string) {
 	case report.Failed:
 		return Failed(p, m), pass.StatusFailed
 	case report.State == plans.StatePending && !report.InSync:
-		waiting.Code = string(verdict.AgentNotTaken)
+		waiting.Code = string(catalogue.AgentNotTaken)
 		waiting.Cause = fmt.Sprintf("the agent on %s has not taken plan %s; %s", host, pass.ShortPlan(m.Data()), pass.Presence(m.Agent))
 		waiting.WaitingFor = "the agent on " + m.Name + " to take its plan"
 		if !m.Agent.Connected {
-			waiting.Code = string(verdict.AgentAbsent)
+			waiting.Code = string(catalogue.AgentAbsent)
 			waiting.NextStep = "on the host: systemctl status rancher-system-agent; journalctl -u rancher-system-agent"
 		}
 		return waiting, pass.StatusOf(report)
 	case !report.InSync:
-		waiting.Code = string(verdict.Applying)
+		waiting.Code = string(catalogue.Applying)
 		waiting.Cause = fmt.Sprintf("the agent on %s is applying plan %s; %s%s%s", host, pass.ShortPlan(m.Data()), pass.Presence(m.Agent), said.Clock(pass.DeliveredAt(m.Machine), p.Now), said.Words(true))
 		waiting.WaitingFor = "files and instructions of plan " + pass.ShortPlan(m.Data()) + " to be done"
 		waiting.NextStep = said.Next(m.Name)
 		return waiting, pass.StatusOf(report)
 	}
-	if absent, again := p.AgentAbsent(m); steps.Stops(report.Errand) && !absent {
+	if absent, again := p.AgentAbsent(m); steps.Stops(report.Job) && !absent {
 		// What the API of the restored cluster says of the node is as old as the snapshot.
-		waiting.Code, waiting.WaitingFor, waiting.Again = string(verdict.WaitOperation), "its turn to start again", again
+		waiting.Code, waiting.WaitingFor, waiting.Again = string(catalogue.WaitOperation), "its turn to start again", again
 		waiting.Cause = fmt.Sprintf("%s is stopped on %s by a restore of a snapshot, and starts again when its turn has come; %s", p.Unit(m.Machine), host, pass.Presence(m.Agent))
 		waiting.NextStep = "drover operations ls shows how far the restore is"
 		return waiting, "waiting for the restore to start it"
 	}
 	if sick := report.Sick; len(sick) > 0 {
-		waiting.State, waiting.Code = records.WaitingForProbes, string(verdict.Probes)
+		waiting.State, waiting.Code = records.WaitingForProbes, string(catalogue.Probes)
 		waiting.Cause = fmt.Sprintf("not healthy on %s: %s; %s%s", host, strings.Join(sick, ", "), pass.Presence(m.Agent), said.Words(false))
 		waiting.WaitingFor = "probes " + strings.Join(sick, ", ")
 		waiting.NextStep = cmp.Or(said.NextPod(m.Name), "on the host: journalctl -u "+p.Unit(m.Machine))
@@ -130,7 +130,7 @@ func Found(p *pass.Pass, m *pass.Member) (pass.Finding, string) {
 
 // Failed is the finding on a plan that could not be applied; the cause is taken from what was reported.
 func Failed(p *pass.Pass, m *pass.Member) pass.Finding {
-	v := pass.Finding{Condition: records.Condition{State: records.Failed, Code: string(verdict.PlanFailed)}, Node: m.Status.Node}
+	v := pass.Finding{Condition: records.Condition{State: records.Failed, Code: string(catalogue.PlanFailed)}, Node: m.Status.Node}
 	o, err := plans.ReadOutcome(m.Data())
 	if err != nil {
 		o = plans.Outcome{} // found has said so

@@ -3,28 +3,26 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/causes"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 )
 
 // Working is the condition of a machine on whose node something is done.
-func Working(p *pass.Pass, m *pass.Member, state records.MachineState, id string, code, hook verdict.Code, what string) records.Condition {
+func Working(p *pass.Pass, m *pass.Member, state records.MachineState, id string, code, hook catalogue.Code, what string) records.Condition {
 	node := m.Node.Name
 	c := records.Condition{State: state, Code: string(code), WaitingFor: "node " + node + " " + what, Cause: fmt.Sprintf("node %s of %s begins %s", node, pass.DescribeHost(m.Machine), what)}
 	if m.Work.Order != id {
 		return c
 	}
-	phase := m.Work.Phase
-	if phase == "" {
-		phase = "waiting until other nodes are done"
-	}
+	phase := cmp.Or(m.Work.Phase, "waiting until other nodes are done")
 	c.Cause = fmt.Sprintf("%s, node %s of %s, since %s", phase, node, pass.DescribeHost(m.Machine), m.Work.Since.UTC().Format(pass.TimeFormat))
 	if m.Work.Missing != "" {
 		c.Code = string(hook)
@@ -50,14 +48,14 @@ func Working(p *pass.Pass, m *pass.Member, state records.MachineState, id string
 // judgeNode takes the last step by what the cluster's own API shows. The probes in sick fail.
 func judgeNode(p *pass.Pass, m *pass.Member, node *records.NodeRef, sick []string) (pass.Finding, string) {
 	v := pass.Finding{Node: node, Condition: records.Condition{State: records.WaitingForNode}}
-	wait := func(code verdict.Code, waitingFor, format string, args ...any) {
+	wait := func(code catalogue.Code, waitingFor, format string, args ...any) {
 		v.Code, v.WaitingFor, v.Cause = string(code), waitingFor, fmt.Sprintf(format, args...)
 	}
 	if !p.API.Reachable {
 		if pass.WasActive(m.Machine) {
 			return unseen(p, m, sick), ""
 		}
-		wait(verdict.NoAPI, "a connection to the Kubernetes API on "+apiHosts(p, m), "the Kubernetes API of cluster %s cannot be asked: %s", p.Cluster.Name, p.API.Cause)
+		wait(catalogue.NoAPI, "a connection to the Kubernetes API on "+apiHosts(p, m), "the Kubernetes API of cluster %s cannot be asked: %s", p.Cluster.Name, p.API.Cause)
 		return v, "waiting for cluster agent to connect"
 	}
 	absent, again := p.AgentAbsent(m)
@@ -67,23 +65,23 @@ func judgeNode(p *pass.Pass, m *pass.Member, node *records.NodeRef, sick []strin
 	case absent:
 		return agentLost(p, m, node), "waiting for the agent to connect"
 	case node == nil:
-		wait(verdict.NoNode, "the node of "+pass.DescribeHost(m.Machine)+" to register", "the cluster has no node with label rke.cattle.io/machine=%s%s", m.UID, unlabelled(p.API.Unlabelled))
+		wait(catalogue.NoNode, "the node of "+pass.DescribeHost(m.Machine)+" to register", "the cluster has no node with label rke.cattle.io/machine=%s%s", m.UID, unlabelled(p.API.Unlabelled))
 		return v, "waiting for node ref"
 	case node.ProviderID == "":
-		wait(verdict.NoProviderID, "spec.providerID of node "+node.Name, "node %s has no providerID", node.Name)
+		wait(catalogue.NoProviderID, "spec.providerID of node "+node.Name, "node %s has no providerID", node.Name)
 		v.NextStep = "a cloud controller of the cluster has to set it; see its log"
 		return v, "waiting for node ref"
 	case !node.Ready:
-		wait(verdict.NodeNotReady, "condition Ready of node "+node.Name, "node %s is not Ready: %s%s", node.Name, node.NotReady, causes.Of(m.Data(), p.Unit(m.Machine)).Words(false))
+		wait(catalogue.NodeNotReady, "condition Ready of node "+node.Name, "node %s is not Ready: %s%s", node.Name, node.NotReady, causes.Of(m.Data(), p.Unit(m.Machine)).Words(false))
 		if pass.WasActive(m.Machine) { // it has registered long ago
 			v.State, v.NextStep = records.Unavailable, p.LookAtHost(m.Machine)
 		}
 		return v, "waiting for node ref"
 	case m.Roles.Etcd && !m.Next.Member && m.Details.Voter == observed.VoterLearner:
-		wait(verdict.WaitVoter, "etcd on "+m.Name+" to vote", "etcd on %s has joined, and does not vote yet", pass.DescribeHost(m.Machine))
+		wait(catalogue.WaitVoter, "etcd on "+m.Name+" to vote", "etcd on %s has joined, and does not vote yet", pass.DescribeHost(m.Machine))
 		return v, "waiting for bootstrap etcd to be available"
 	case m.Change != pass.Restart && !pass.SameVersion(node.KubeletVersion, wanted):
-		wait(verdict.KubeletVersion, "kubelet "+wanted, "the kubelet of node %s is %s, not %s", node.Name, node.KubeletVersion, wanted)
+		wait(catalogue.KubeletVersion, "kubelet "+wanted, "the kubelet of node %s is %s, not %s", node.Name, node.KubeletVersion, wanted)
 		return v, pass.StatusKubelet
 	}
 	v.State = records.Active
@@ -110,7 +108,7 @@ func unseen(p *pass.Pass, m *pass.Member, sick []string) pass.Finding {
 	if since.IsZero() {
 		since = p.Now
 	}
-	v := pass.Finding{Node: m.Status.Node, Unseen: since, Condition: records.Condition{State: records.Active, Code: string(verdict.OutOfSight)}}
+	v := pass.Finding{Node: m.Status.Node, Unseen: since, Condition: records.Condition{State: records.Active, Code: string(catalogue.OutOfSight)}}
 	if m.Status.State == records.Unavailable {
 		v.State = records.Unavailable
 	}
@@ -126,14 +124,14 @@ func unseen(p *pass.Pass, m *pass.Member, sick []string) pass.Finding {
 	quorum, way := causes.LostQuorum(etcdSeen(p))
 	switch {
 	case !m.Agent.Connected:
-		v.Code = string(verdict.HostLost)
+		v.Code = string(catalogue.HostLost)
 		v.Cause = fmt.Sprintf("nothing is seen of %s since %s: %s, and the server has no connection to its cluster: %s", pass.DescribeHost(m.Machine), when, pass.Presence(m.Agent), p.API.Cause)
 		v.WaitingFor = "the agent on " + m.Name + " to connect"
 		v.NextStep = "switch the host on; " + v.NextStep
 	case quorum != "":
-		v.Code, v.Cause, v.WaitingFor, v.NextStep = string(verdict.QuorumLost), quorum, "members of etcd to come back, or a restore", way
+		v.Code, v.Cause, v.WaitingFor, v.NextStep = string(catalogue.QuorumLost), quorum, "members of etcd to come back, or a restore", way
 	case len(sick) > 0:
-		v.Code = string(verdict.UnitDown)
+		v.Code = string(catalogue.UnitDown)
 		v.Cause = fmt.Sprintf("%s does not work on %s since %s: not healthy: %s; %s%s", p.Unit(m.Machine), pass.DescribeHost(m.Machine), when, strings.Join(sick, ", "), p.API.Cause, causes.Of(m.Data(), p.Unit(m.Machine)).Words(false))
 		v.WaitingFor = "probes " + strings.Join(sick, ", ") + " of " + m.Name
 	default:
@@ -147,7 +145,7 @@ func unseen(p *pass.Pass, m *pass.Member, sick []string) pass.Finding {
 // its agent, the node shows: a kubelet that reports nothing is noticed by its cluster some 40 s later.
 func agentLost(p *pass.Pass, m *pass.Member, node *records.NodeRef) pass.Finding {
 	v := pass.Finding{Node: node, Condition: records.Condition{
-		State: records.WaitingForNode, Code: string(verdict.HostLost), WaitingFor: "the agent on " + m.Name + " to connect", NextStep: "switch the host on; " + p.LookAtHost(m.Machine),
+		State: records.WaitingForNode, Code: string(catalogue.HostLost), WaitingFor: "the agent on " + m.Name + " to connect", NextStep: "switch the host on; " + p.LookAtHost(m.Machine),
 	}}
 	host, gone := m.Name, pass.Presence(m.Agent)
 	if pass.WasActive(m.Machine) {
@@ -159,7 +157,7 @@ func agentLost(p *pass.Pass, m *pass.Member, node *records.NodeRef) pass.Finding
 	case !node.Ready:
 		v.Cause = fmt.Sprintf("nothing is seen of %s: %s, and node %s is not Ready: %s", host, gone, node.Name, node.NotReady)
 	default:
-		v.Code = string(verdict.AgentLost)
+		v.Code = string(catalogue.AgentLost)
 		v.Cause = fmt.Sprintf("%s takes no plans: %s; node %s was Ready when the kubelet reported last", host, gone, node.Name)
 		v.NextStep = "see whether the host is on; there: systemctl status rancher-system-agent; journalctl -u rancher-system-agent"
 	}

@@ -3,16 +3,17 @@
 package leave
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/causes"
 	"github.com/drover-project/drover/server/decide/desired"
 	"github.com/drover-project/drover/server/decide/judge"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/decide/render"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 )
@@ -28,11 +29,11 @@ func Run(p *pass.Pass) {
 		switch {
 		case !m.Leaving:
 		case m.Leave.Force && !whole && !alone(p, m) && !forgotten(p, m):
-			// A member that nobody counts would end the quorum of the others one day.
+			// A member that is not counted would end the quorum of the others one day.
 		case m.Leave.Force, !m.HasPlan():
 			m.Remove = true
 		case whole && workers && m.IsServer():
-			m.Condition = leaving(verdict.LeavingOrder, "the workers of cluster "+p.Cluster.Name+" to be removed", "", "%s is uninstalled when the workers of cluster %s have gone", pass.DescribeHost(m.Machine), p.Cluster.Name)
+			m.Condition = leaving(catalogue.LeavingOrder, "the workers of cluster "+p.Cluster.Name+" to be removed", "", "%s is uninstalled when the workers of cluster %s have gone", pass.DescribeHost(m.Machine), p.Cluster.Name)
 		case whole, m.Next.Cleared, cleared(p, m):
 			m.Next.Leaves, m.Next.Cleared = true, true
 			uninstall(p, m)
@@ -40,7 +41,7 @@ func Run(p *pass.Pass) {
 	}
 }
 
-func leaving(code verdict.Code, waitingFor, next, format string, args ...any) records.Condition {
+func leaving(code catalogue.Code, waitingFor, next, format string, args ...any) records.Condition {
 	return records.Condition{State: records.Removing, Code: string(code), Cause: fmt.Sprintf(format, args...), WaitingFor: waitingFor, NextStep: next}
 }
 
@@ -59,9 +60,9 @@ func cleared(p *pass.Pass, m *pass.Member) bool {
 	}
 	switch {
 	case !p.API.Reachable && alone(p, m):
-		return true // there is nobody to ask
+		return true // there is no server to ask
 	case !p.API.Reachable:
-		m.Condition = leaving(verdict.LeavingNode, "a connection to the Kubernetes API of cluster "+p.Cluster.Name, force, "node and etcd member of %s cannot be removed: %s", host, p.API.Cause)
+		m.Condition = leaving(catalogue.LeavingNode, "a connection to the Kubernetes API of cluster "+p.Cluster.Name, force, "node and etcd member of %s cannot be removed: %s", host, p.API.Cause)
 		return false
 	case m.Node == nil:
 		return true
@@ -71,10 +72,8 @@ func cleared(p *pass.Pass, m *pass.Member) bool {
 		return true
 	}
 	m.Order, m.Next.Leaves = removalOrder(p, m, id), true
-	m.Condition = judge.Working(p, m, records.Removing, id, verdict.LeavingNode, verdict.DrainHook, "to be removed from the cluster")
-	if m.NextStep == "" {
-		m.NextStep = force
-	}
+	m.Condition = judge.Working(p, m, records.Removing, id, catalogue.LeavingNode, catalogue.DrainHook, "to be removed from the cluster")
+	m.NextStep = cmp.Or(m.NextStep, force)
 	return false
 }
 
@@ -104,17 +103,17 @@ func etcdKeeps(p *pass.Pass, m *pass.Member, host, force string) *records.Condit
 			healthy++
 		}
 		if other.Leaving && other.Order != nil && other.Order.RemoveMember {
-			held = leaving(verdict.LeavingQuorum, "etcd member "+pass.WithNode(other.Machine)+" to leave", force, "%s leaves etcd after %s: members leave one at a time", host, pass.WithNode(other.Machine))
+			held = leaving(catalogue.LeavingQuorum, "etcd member "+pass.WithNode(other.Machine)+" to leave", force, "%s leaves etcd after %s: members leave one at a time", host, pass.WithNode(other.Machine))
 			return &held
 		}
 	}
 	switch {
 	case members == 0:
-		held = leaving(verdict.LeavingLast, "another etcd machine to join", force, "%s has the last member of the cluster's etcd, and with it all that the cluster knows", host)
+		held = leaving(catalogue.LeavingLast, "another etcd machine to join", force, "%s has the last member of the cluster's etcd, and with it all that the cluster knows", host)
 		return &held
 	case healthy < members/2+1:
 		missing := p.MissingMembers(m)
-		held = leaving(verdict.LeavingQuorum, "etcd on "+pass.NamesOf(missing)+" to be healthy", force, "etcd would have no quorum without %s: %s %s not healthy", host, pass.NamesOf(missing), pass.AreOrIs(missing))
+		held = leaving(catalogue.LeavingQuorum, "etcd on "+pass.NamesOf(missing)+" to be healthy", force, "etcd would have no quorum without %s: %s %s not healthy", host, pass.NamesOf(missing), pass.AreOrIs(missing))
 		return &held
 	}
 	for _, other := range p.Staying {
@@ -126,7 +125,7 @@ func etcdKeeps(p *pass.Pass, m *pass.Member, host, force string) *records.Condit
 			case h != 0 && h == p.Cluster.Generation:
 				next, why = "apply the cluster again, which goes on with what was aborted, or as it was before", ", and the roll-out was aborted"
 			}
-			held = leaving(verdict.LeavingJoined, "the plan of "+pass.WithNode(other.Machine)+" to name another server", next, "%s was still joined to deleting etcd machine %s%s", other.Name, host, why)
+			held = leaving(catalogue.LeavingJoined, "the plan of "+pass.WithNode(other.Machine)+" to name another server", next, "%s was still joined to deleting etcd machine %s%s", other.Name, host, why)
 			return &held
 		}
 	}
@@ -157,22 +156,22 @@ func uninstall(p *pass.Pass, m *pass.Member) {
 	bytes, err := wanted.Marshal()
 	switch {
 	case err != nil:
-		m.Condition = leaving(verdict.UninstallError, "", "", "the plan that cleans %s cannot be made: %v", host, err)
+		m.Condition = leaving(catalogue.UninstallError, "", "", "the plan that cleans %s cannot be made: %v", host, err)
 	case m.Report.Checksum != plans.Checksum(bytes):
 		m.Deliver = bytes
-		m.Condition = leaving(verdict.Uninstalling, "the agent on "+m.Name+" to take its plan", "", "the plan that leaves %s clean is being delivered", host)
+		m.Condition = leaving(catalogue.Uninstalling, "the agent on "+m.Name+" to take its plan", "", "the plan that leaves %s clean is being delivered", host)
 	case m.Report.Failed:
 		m.Finding = judge.Failed(p, m)
-		m.State, m.Code, m.Retry = records.Removing, string(verdict.UninstallError), pass.NextRetry(m.Machine)
+		m.State, m.Code, m.Retry = records.Removing, string(catalogue.UninstallError), pass.NextRetry(m.Machine)
 		m.NextStep += "; or forget the machine, with what is left on its host: drover machines rm " + m.Name + " --force"
 	case m.Report.InSync && p.Cluster.Deleting.IsZero() && !forgotten(p, m): // it had come back before it was stopped
 	case m.Report.InSync:
 		m.Remove = true
 	case !m.Agent.Connected:
-		m.Condition = leaving(verdict.UninstallAway, "the agent on "+m.Name+" to connect", "switch the host on, or forget the machine, with what is left on its host: drover machines rm "+m.Name+" --force",
+		m.Condition = leaving(catalogue.UninstallAway, "the agent on "+m.Name+" to connect", "switch the host on, or forget the machine, with what is left on its host: drover machines rm "+m.Name+" --force",
 			"%s is not cleaned yet; %s", host, pass.Presence(m.Agent))
 	default:
-		m.Condition = leaving(verdict.Uninstalling, "the host of "+m.Name+" to be clean", "", "the agent on %s removes %s%s", host, p.Distribution.Name, causes.Of(m.Data(), p.Unit(m.Machine)).Words(true))
+		m.Condition = leaving(catalogue.Uninstalling, "the host of "+m.Name+" to be clean", "", "the agent on %s removes %s%s", host, p.Distribution.Name, causes.Of(m.Data(), p.Unit(m.Machine)).Words(true))
 	}
 }
 
@@ -184,6 +183,6 @@ func forgotten(p *pass.Pass, m *pass.Member) bool {
 		return true
 	}
 	m.Order = &pass.NodeOrder{ID: id, Machine: m.MachineKey(), UID: m.UID, Node: m.Node.Name, Delete: true}
-	m.Condition = judge.Working(p, m, records.Removing, id, verdict.LeavingNode, verdict.DrainHook, "to be deleted")
+	m.Condition = judge.Working(p, m, records.Removing, id, catalogue.LeavingNode, catalogue.DrainHook, "to be deleted")
 	return false
 }

@@ -15,7 +15,7 @@ import (
 
 // Keeps says that the job in the delivered plan of a machine stays in it as long as nothing else changes.
 func (p *Pass) Keeps(m *Member) bool {
-	return m.Report.Errand != "" && (m.Report.InSync || p.Daytwo())
+	return m.Report.Job != "" && (m.Report.InSync || p.Daytwo())
 }
 
 // Memo remembers of the machines of one cluster what is costly to find and changes rarely: the report of a

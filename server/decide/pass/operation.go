@@ -10,7 +10,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/decide/verdict"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
@@ -20,7 +20,7 @@ import (
 // Daytwo says that an operation on a running cluster is under way, such as a snapshot, a restore or a rotation. Nothing else begins on the cluster's machines then.
 func (s Snapshot) Daytwo() bool {
 	o := s.Operation
-	return o != nil && o.Kind.Stepped() && o.State != operations.Queued && !o.State.Ended() && s.Cluster.Deleting.IsZero()
+	return o != nil && operations.Stepped(o.Kind) && o.State != operations.Queued && !o.State.Ended() && s.Cluster.Deleting.IsZero()
 }
 
 // Target is the machine that begins the cluster anew by a restore; nil without one.
@@ -48,7 +48,7 @@ func (p *Pass) Named(name string) *Member {
 	return p.Staying[i]
 }
 
-// Lost says that no machine has a part of the cluster's etcd: whoever began would begin an empty one.
+// Lost says that no machine has a part of the cluster's etcd: a first machine would begin an empty one.
 func (p *Pass) Lost() bool {
 	return p.Verdict.Initialized && !slices.ContainsFunc(p.Members, func(m *Member) bool { return m.Roles.Etcd && m.Next.Member })
 }
@@ -72,7 +72,7 @@ func (p *Pass) Stopping() bool {
 	return p.Operation != nil && p.Operation.State == operations.Stopping
 }
 
-// RetryNow says that somebody asked to try the failed plan of a machine again.
+// RetryNow says that a user asked to try the failed plan of a machine again.
 func (p *Pass) RetryNow(m *Member) bool {
 	if p.Operation == nil || p.Operation.State != operations.Running || p.Operation.Retry == 0 {
 		return false
@@ -92,7 +92,7 @@ func (p *Pass) Note(next operations.Operation) {
 type Retry struct {
 	Checksum string
 	Attempt  int  // 1 for the first try after the original one
-	Now      bool // somebody asked for it
+	Now      bool // a user asked for it
 }
 
 // NextRetry numbers the next automatic try. Counting is by checksum, so a new plan starts anew.
@@ -111,7 +111,7 @@ func (r Retry) Finding(m Machine) Finding {
 		state = records.Removing
 	}
 	return Finding{Node: m.Status.Node, Condition: records.Condition{
-		State: state, Code: string(verdict.Retrying), Cause: fmt.Sprintf("plan %s is delivered again, try %d", plans.Short(r.Checksum), r.Attempt+1),
+		State: state, Code: string(catalogue.Retrying), Cause: fmt.Sprintf("plan %s is delivered again, try %d", plans.Short(r.Checksum), r.Attempt+1),
 		WaitingFor: "the agent on " + m.Name + " to take its plan",
 	}}
 }
@@ -166,12 +166,12 @@ func (w WindowState) Opens() string {
 	return window.Opens(w.Text, w.State)
 }
 
-// Hurried says that somebody has the operation not wait for the window.
+// Hurried says that a user has the operation not wait for the window.
 func (p *Pass) Hurried() bool {
 	return p.Operation != nil && p.Operation.Hurry != nil && !p.Operation.State.Ended() && p.Operation.State != operations.Queued
 }
 
-// resumed says that a change runs again whose roll-out had been stopped, as somebody asked to try it again.
+// resumed says that a change runs again whose roll-out had been stopped, as a user asked to try it again.
 func (s Snapshot) resumed() bool {
 	o := s.Operation
 	return o != nil && (o.Kind == operations.KindUpgrade || o.Kind == operations.KindChange) && o.State == operations.Running && o.Generation == s.Cluster.Generation

@@ -7,14 +7,14 @@ import (
 
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/installers/runtimes"
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/decide/report"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // Snapshot is everything a decision depends on. The values that it points to are the

@@ -3,7 +3,7 @@
 package pass
 
 import (
-	"github.com/drover-project/drover/server/decide/verdict"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 )
@@ -11,13 +11,13 @@ import (
 // Works says that a machine is Active, or that nothing but a way to the cluster's API is missing for it: agents of another
 // make open no tunnel, and their clusters have quorums all the same.
 func (p *Pass) Works(m *Member) bool {
-	return m.State == records.Active || (m.Code == string(verdict.NoAPI) || m.Code == string(verdict.OutOfSight)) && m.Report.Healthy()
+	return m.State == records.Active || (m.Code == string(catalogue.NoAPI) || m.Code == string(catalogue.OutOfSight)) && m.Report.Healthy()
 }
 
 // Healing says that a machine has been part of the cluster, and that a restart takes nothing away: where the agent alone
 // is gone, pods run.
 func (p *Pass) Healing(m *Member) bool {
-	return m.Code != string(verdict.AgentLost) && m.HasPlan() && !p.Works(m) && m.Next.Drain == nil && (p.API.Reachable || !m.Report.Healthy())
+	return m.Code != string(catalogue.AgentLost) && m.HasPlan() && !p.Works(m) && m.Next.Drain == nil && (p.API.Reachable || !m.Report.Healthy())
 }
 
 // Upgrades says that the change brings another version to the machine's node.
@@ -37,7 +37,7 @@ func (p *Pass) EtcdMembers() []*Member {
 	return all
 }
 
-// HealthyEtcd says that the machine's etcd serves as far as anybody sees: by its state while it stays, by its node
+// HealthyEtcd says that the machine's etcd serves as far as is seen: by its state while it stays, by its node
 // when it leaves.
 func (p *Pass) HealthyEtcd(m *Member) bool {
 	if m.Deliver != nil && m.Change == Restart {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/decide/verdict"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -30,7 +30,7 @@ func Concurrency(text string, all int) int {
 
 // Gate is a reason why no machine may get a plan.
 type Gate struct {
-	Code    verdict.Code
+	Code    catalogue.Code
 	Message string
 	Failed  bool
 	State   records.ClusterState

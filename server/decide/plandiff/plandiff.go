@@ -3,6 +3,7 @@
 package plandiff
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -12,16 +13,13 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 )
 
 // File is what changes in one file.
-type File struct {
-	Path string `json:"path"`
-	// Diff is in the unified form of diff -u, without the lines that name the files. Secrets are masked.
-	Diff string `json:"diff"`
-}
+type File = apitypes.FileChange
 
 // maxDiff bounds the diff of one file, in bytes.
 const maxDiff = 16 << 10
@@ -135,10 +133,7 @@ func Repeated(before, after plans.Plan) []string {
 func periodic(p plans.Plan) map[string]plans.PeriodicInstruction {
 	all := map[string]plans.PeriodicInstruction{}
 	for i, in := range p.PeriodicInstructions {
-		name := in.Name
-		if name == "" {
-			name = fmt.Sprint(i)
-		}
+		name := cmp.Or(in.Name, fmt.Sprint(i))
 		all[name] = in
 	}
 	return all
@@ -202,7 +197,7 @@ func masked(text, before string, shown bool) string {
 // shownFiles are the ends of paths of the files that are shown: those whose text the planner makes.
 var shownFiles = []string{"/config.yaml.d/50-rancher.yaml", "/manifests/rancher/addons.yaml", "/manifests/rancher/managed-chart-config.yaml"}
 
-// secretSetting matches settings and arguments whose names say that nobody should read them over a shoulder, and
+// secretSetting matches settings and arguments whose names say that they should not be read over a shoulder, and
 // addresses with credentials in them. The first group is what may be shown.
 var secretSetting = regexp.MustCompile(`(?im)^(.*(?:token|password|passwd|secret|access-key|private-key|credential)[a-z0-9_.-]*"?\s*[:=]|.*://)\s*\S.*$`)
 

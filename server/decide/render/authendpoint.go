@@ -19,7 +19,7 @@ func (r render) authEndpoint() bool {
 func (r render) webhookFile() string { return path.Join(r.dataDir, "kube-api-authn-webhook.yaml") }
 
 // webhookArgs are the arguments of the API server with those of a webhook's file. The API server remembers for ten
-// seconds who a token was, whatever it is told; what it remembers of the webhook's answers, two minutes
+// seconds who a token was, even when it is told otherwise; what it remembers of the webhook's answers, two minutes
 // by default, comes on top of that, so that a disabled token would count for longer. Who has said
 // otherwise is heard.
 func webhookArgs(user []string, file string) []string {

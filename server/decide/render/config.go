@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/installers"
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/clusterspec/args"
-	"github.com/drover-project/drover/server/offsite"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/versions"
+	"github.com/drover-project/drover/server/snapshotbucket"
 )
 
 // config are the keys of 50-rancher.yaml.
@@ -175,7 +175,7 @@ func (r render) snapshots(config map[string]any) {
 	}
 	if e.S3.Enabled() {
 		// Where it is, and its keys, are in the Secret alone: any of it here would have the Secret not count.
-		config["etcd-s3"], config["etcd-s3-config-secret"] = true, offsite.SecretName
+		config["etcd-s3"], config["etcd-s3-config-secret"] = true, snapshotbucket.SecretName
 	}
 }
 

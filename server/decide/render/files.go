@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/objects"
 )
 
 // named is an object as errors name it: secret fleet-default/mirror.

@@ -15,12 +15,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/installers/runtimes"
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/decide/render"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/versions"
 )
 
 var update = flag.Bool("update", false, "write golden files")

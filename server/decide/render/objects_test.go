@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/decide/render"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/records"
 )
 

@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/objects"
 )
 
 // registries is registries.yaml, empty when the cluster has none, and the files that it names.

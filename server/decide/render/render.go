@@ -9,11 +9,11 @@ import (
 
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/installers/runtimes"
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/versions"
 )
 
 // Newest is the newest version of the rendering. A cluster keeps the one it was

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/installers"
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/plans"
 )
 
@@ -28,8 +28,8 @@ type Report struct {
 	Applied bool
 	// sick are the plan's probes that are not healthy, sorted.
 	Sick []string
-	// errand is the ID of the errand in the delivered plan; empty without one.
-	Errand string
+	// job is the ID of the job in the delivered plan; empty without one.
+	Job string
 	// address is that of the machine's own etcd, as Announce asks for; empty when it is not reported.
 	Address string
 }
@@ -41,7 +41,7 @@ func (r Report) Healthy() bool { return r.InSync && len(r.Sick) == 0 }
 type Contents struct {
 	checksum string
 	probes   []string // sorted
-	errand   string
+	job      string
 }
 
 // ContentsOf are the contents of the wire form of a plan.
@@ -51,7 +51,7 @@ func ContentsOf(plan []byte) Contents {
 	}
 	c := Contents{checksum: plans.Checksum(plan)}
 	if p, err := plans.Parse(plan); err == nil {
-		c.probes, c.errand = slices.Sorted(maps.Keys(p.Probes)), errand.Of(p.Instructions)
+		c.probes, c.job = slices.Sorted(maps.Keys(p.Probes)), hostjob.Of(p.Instructions)
 	}
 	return c
 }
@@ -63,7 +63,7 @@ func Read(data map[string][]byte, delivered Contents) Report {
 	}
 	outcome, err := plans.ReadOutcome(data)
 	return Report{
-		Checksum: delivered.checksum, Errand: delivered.errand, State: outcome.State, Unreadable: err,
+		Checksum: delivered.checksum, Job: delivered.job, State: outcome.State, Unreadable: err,
 		InSync: inSync(outcome, data), Failed: isFailed(outcome, data), Applied: outcome.AppliedChecksum != "",
 		Sick: unhealthy(delivered.probes, outcome), Address: announced(outcome),
 	}

@@ -5,8 +5,8 @@ package rollout
 import (
 	"time"
 
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -22,7 +22,7 @@ func away(p *pass.Pass, t pass.Tier) []*pass.Member {
 	return away
 }
 
-// MendLimit is how long a server that took a new plan to be mended keeps others that do not work from theirs. One whose
+// MendLimit is how long a server that took a new plan to be mended keeps others that do not work from theirs. A server whose
 // etcd has lost its quorum does not come up before another one does, so that the wait has an end.
 const MendLimit = 2 * time.Minute
 
@@ -39,7 +39,7 @@ func mayMend(p *pass.Pass, m *pass.Member) bool {
 			if m.Again == 0 || left < m.Again {
 				m.Again = left
 			}
-			Wait(p, m, verdict.WaitBudget, pass.WithNode(other.Machine)+" to be Active", "drover machines show "+other.Name,
+			Wait(p, m, catalogue.WaitBudget, pass.WithNode(other.Machine)+" to be Active", "drover machines show "+other.Name,
 				"a change of %s waits: servers that do not work change one at a time, and %s does", pass.DescribeHost(m.Machine), pass.DescribeHost(other.Machine))
 			return false
 		}
@@ -54,7 +54,7 @@ func mayMend(p *pass.Pass, m *pass.Member) bool {
 		return true
 	}
 	missing := p.MissingMembers(m)
-	Wait(p, m, verdict.WaitQuorum, "etcd on "+pass.NamesOf(missing)+" to be healthy", "drover machines show "+missing[0].Name,
+	Wait(p, m, catalogue.WaitQuorum, "etcd on "+pass.NamesOf(missing)+" to be healthy", "drover machines show "+missing[0].Name,
 		"a change of %s waits: etcd would lose its quorum, as %s %s not healthy", pass.DescribeHost(m.Machine), pass.NamesOf(missing), pass.AreOrIs(missing))
 	return false
 }

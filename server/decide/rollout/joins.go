@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/observed"
 )
 
@@ -16,7 +16,7 @@ func join(p *pass.Pass, m *pass.Member) {
 	host := pass.DescribeHost(m.Machine)
 	newer := olderServer(p, m)
 	if twin, shared := twin(p, m); twin != nil {
-		Wait(p, m, verdict.Duplicate, twin.Name+" to be removed", "drover machines rm "+twin.Name+", or drover machines rm "+m.Name+" and register its host with what is its own",
+		Wait(p, m, catalogue.Duplicate, twin.Name+" to be removed", "drover machines rm "+twin.Name+", or drover machines rm "+m.Name+" and register its host with what is its own",
 			"%s has the %s, as has %s: a cluster has one node of a name and of an address", host, shared, pass.WithNode(twin.Machine))
 		return
 	}
@@ -28,7 +28,7 @@ func join(p *pass.Pass, m *pass.Member) {
 	case m.Server == "":
 		waitFor(p, m)
 	case newer != nil:
-		Wait(p, m, verdict.WaitUpgrade, fmt.Sprintf("%s to run %s", pass.WithNode(newer.Machine), p.Cluster.Spec.KubernetesVersion), "",
+		Wait(p, m, catalogue.WaitUpgrade, fmt.Sprintf("%s to run %s", pass.WithNode(newer.Machine), p.Cluster.Spec.KubernetesVersion), "",
 			"%s joins when the servers run its version; %s runs %s", host, pass.WithNode(newer.Machine), newer.Node.KubeletVersion)
 	case m.Roles.Etcd:
 		joinEtcd(p, m)
@@ -63,12 +63,12 @@ func twin(p *pass.Pass, m *pass.Member) (other *pass.Member, shared string) {
 
 // waitFor is the wait for the tier before, in Rancher's words.
 func waitFor(p *pass.Pass, m *pass.Member) {
-	code, text := verdict.WaitControlPlane, "waiting for control plane to be available"
+	code, text := catalogue.WaitControlPlane, "waiting for control plane to be available"
 	switch {
 	case m.Roles.Etcd:
-		code, text = verdict.WaitBootstrap, "waiting for bootstrap etcd to be available"
+		code, text = catalogue.WaitBootstrap, "waiting for bootstrap etcd to be available"
 	case m.Roles.ControlPlane:
-		code, text = verdict.WaitEtcd, "waiting for etcd to be available"
+		code, text = catalogue.WaitEtcd, "waiting for etcd to be available"
 	}
 	cause := "no server has one that can be joined"
 	if p.Init != nil {
@@ -91,7 +91,7 @@ func anyDoor(p *pass.Pass) bool {
 	return false
 }
 
-// olderServer is a server whose kubelet is not of the wanted version yet: nobody joins with a newer one.
+// olderServer is a server whose kubelet is not of the wanted version yet: no machine joins with a newer one.
 func olderServer(p *pass.Pass, m *pass.Member) *pass.Member {
 	for _, other := range p.Servers {
 		if other != m && other.HasPlan() && other.Node != nil && p.Upgrades(other) {
@@ -119,14 +119,14 @@ func joinEtcd(p *pass.Pass, m *pass.Member) {
 		if other.Details.Voter == observed.VoterLearner {
 			why = "is a learner"
 		}
-		Wait(p, m, verdict.WaitVoter, "etcd on "+pass.WithNode(other.Machine)+" to vote", "drover machines show "+other.Name+"; if its host is lost: drover machines rm "+other.Name+" --force",
+		Wait(p, m, catalogue.WaitVoter, "etcd on "+pass.WithNode(other.Machine)+" to vote", "drover machines show "+other.Name+"; if its host is lost: drover machines rm "+other.Name+" --force",
 			"%s joins etcd after %s, which %s: members join one at a time", host, pass.DescribeHost(other.Machine), why)
 		m.Text = "waiting for bootstrap etcd to be available"
 		return
 	}
 	if len(members) > 0 && healthy*2 <= len(members) {
 		missing := p.MissingMembers(m)
-		Wait(p, m, verdict.WaitQuorum, "etcd on "+pass.NamesOf(missing)+" to be healthy", "drover machines show "+missing[0].Name,
+		Wait(p, m, catalogue.WaitQuorum, "etcd on "+pass.NamesOf(missing)+" to be healthy", "drover machines show "+missing[0].Name,
 			"%s cannot join etcd, which has no quorum: %s %s not healthy", host, pass.NamesOf(missing), pass.AreOrIs(missing))
 		return
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/judge"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -54,12 +54,12 @@ func drained(p *pass.Pass, m *pass.Member, options clusterspec.DrainOptions) boo
 		order.Drain = &options
 	}
 	m.Order = &order
-	m.Condition = judge.Working(p, m, records.Draining, drain.ID, verdict.Draining, verdict.DrainHook, "to be drained")
+	m.Condition = judge.Working(p, m, records.Draining, drain.ID, catalogue.Draining, catalogue.DrainHook, "to be drained")
 	m.Text = "draining node"
 	return false
 }
 
-// uncordon lets pods come back to machines that are through with their change, unless somebody had
+// uncordon lets pods come back to machines that are through with their change, unless a user had
 // cordoned the node before.
 func uncordon(p *pass.Pass) {
 	if p.Gate.Shut() {
@@ -82,7 +82,7 @@ func uncordon(p *pass.Pass) {
 			order.PostHooks = append(order.PostHooks, h.Annotation)
 		}
 		m.Order = &order
-		m.Condition = judge.Working(p, m, records.Uncordoning, id, verdict.Uncordoning, verdict.UncordonHook, "to take pods again")
+		m.Condition = judge.Working(p, m, records.Uncordoning, id, catalogue.Uncordoning, catalogue.UncordonHook, "to take pods again")
 		m.Text = "waiting for uncordon to finish"
 	}
 }

@@ -6,29 +6,29 @@ package rollout
 import (
 	"fmt"
 
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/desired"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/decide/render"
-	"github.com/drover-project/drover/server/decide/verdict"
-	"github.com/drover-project/drover/server/objects"
-	"github.com/drover-project/drover/server/offsite"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/snapshotbucket"
 )
 
 // operate takes the next step of the operation, and says of all else that waits for its end.
 func operate(p *pass.Pass) {
 	for _, m := range p.Staying {
-		mine := m.Report.Errand != "" || m.HasPlan() && (p.Restoring() || p.Operation.Kind == operations.KindRotateToken && m.IsServer())
+		mine := m.Report.Job != "" || m.HasPlan() && (p.Restoring() || p.Operation.Kind == operations.KindRotateToken && m.IsServer())
 		switch {
 		case m.Change == pass.Unchanged && m.Failure != nil && !mine:
 			m.Retry = pass.NextRetry(m.Machine)
 		case !mine && (m.Change == pass.First || m.Change == pass.Quiet || m.Change == pass.Restart):
-			Wait(p, m, verdict.WaitOperation, "operation "+p.Operation.ID+" to end", "drover operations wait "+p.Operation.ID, "a change of %s waits for operation %s (%s)", pass.DescribeHost(m.Machine), p.Operation.ID, p.Operation.Kind)
+			Wait(p, m, catalogue.WaitOperation, "operation "+p.Operation.ID+" to end", "drover operations wait "+p.Operation.ID, "a change of %s waits for operation %s (%s)", pass.DescribeHost(m.Machine), p.Operation.ID, p.Operation.Kind)
 		}
 	}
 	out := steps.Decide(opsInput(p))
@@ -36,9 +36,9 @@ func operate(p *pass.Pass) {
 	if asked, err := steps.ReadRequest(*p.Operation); err == nil && out.Respec {
 		p.NewSpec = asked.Spec
 	}
-	for _, e := range out.Errands {
+	for _, e := range out.Jobs {
 		if m := p.Named(e.Machine); m != nil {
-			entrust(p, m, e)
+			assign(p, m, e)
 		}
 	}
 	for _, saved := range out.Saved {
@@ -63,7 +63,7 @@ func operate(p *pass.Pass) {
 
 // opsInput tells of the cluster and its machines.
 func opsInput(p *pass.Pass) steps.Input {
-	in := steps.Input{Now: p.Now, Operation: *p.Operation, Install: func(machine string) []plans.OneTimeInstruction { return bareInstall(p, machine) }, Fetch: func(object string, size int64) (errand.Source, error) { return source(p, object, size) }, Spec: true, Answers: p.API.Reachable}
+	in := steps.Input{Now: p.Now, Operation: *p.Operation, Install: func(machine string) []plans.OneTimeInstruction { return bareInstall(p, machine) }, Fetch: func(object string, size int64) (hostjob.Source, error) { return source(p, object, size) }, Spec: true, Answers: p.API.Reachable}
 	if p.Secrets != nil {
 		in.Secrets = *p.Secrets
 	}
@@ -82,9 +82,9 @@ func opsInput(p *pass.Pass) steps.Input {
 func opsMachine(p *pass.Pass, m *pass.Member) steps.Machine {
 	one := steps.Machine{
 		Name: m.Name, Title: pass.DescribeHost(m.Machine), NodeName: m.NodeName, UID: m.UID, Roles: m.Roles,
-		Plan: m.HasPlan(), Connected: m.Agent.Connected, Member: m.Next.Member, Errand: m.Report.Errand, Applied: m.Report.InSync, Failed: m.Report.Failed,
-		Current: m.HasPlan() && m.Change == pass.Unchanged, Wanted: m.HasPlan() && m.Change == pass.Unchanged && m.Report.Errand == "", Works: p.Works(m), Cause: m.Cause, NextStep: m.NextStep,
-		Host: errand.Host{Distribution: p.Distribution, DataDir: render.DataDir(p.Cluster), Server: m.IsServer()},
+		Plan: m.HasPlan(), Connected: m.Agent.Connected, Member: m.Next.Member, Job: m.Report.Job, Applied: m.Report.InSync, Failed: m.Report.Failed,
+		Current: m.HasPlan() && m.Change == pass.Unchanged, Wanted: m.HasPlan() && m.Change == pass.Unchanged && m.Report.Job == "", Works: p.Works(m), Cause: m.Cause, NextStep: m.NextStep,
+		Host: hostjob.Host{Distribution: p.Distribution, DataDir: render.DataDir(p.Cluster), Server: m.IsServer()},
 	}
 	if !one.Connected {
 		one.Absent = pass.Presence(m.Agent)
@@ -96,9 +96,9 @@ func opsMachine(p *pass.Pass, m *pass.Member) steps.Machine {
 		missing := p.MissingMembers(m)
 		one.Held = fmt.Sprintf("etcd would lose its quorum, as %s %s not healthy", pass.NamesOf(missing), pass.AreOrIs(missing))
 	}
-	if one.Errand != "" && one.Applied {
+	if one.Job != "" && one.Applied {
 		if o, err := plans.ReadOutcome(m.Data()); err == nil {
-			one.Output = o.AppliedOutput[one.Errand]
+			one.Output = o.AppliedOutput[one.Job]
 		}
 	}
 	return one
@@ -115,20 +115,20 @@ func bareInstall(p *pass.Pass, machine string) []plans.OneTimeInstruction {
 
 // source is where a host fetches an object of the cluster's bucket from. Its link is in the plan that is delivered, and
 // ends by itself; the keys stay here.
-func source(p *pass.Pass, object string, size int64) (errand.Source, error) {
-	place, on, err := offsite.Of(p.Cluster, func(key string) (objects.Object, bool) { o, ok := p.Objects[key]; return o, ok })
+func source(p *pass.Pass, object string, size int64) (hostjob.Source, error) {
+	place, on, err := snapshotbucket.Of(p.Cluster, func(key string) (objects.Object, bool) { o, ok := p.Objects[key]; return o, ok })
 	if err != nil {
-		return errand.Source{}, err
+		return hostjob.Source{}, err
 	}
 	if !on {
-		return errand.Source{}, fmt.Errorf("cluster %s has no bucket any more", p.Cluster.Name)
+		return hostjob.Source{}, fmt.Errorf("cluster %s has no bucket any more", p.Cluster.Name)
 	}
 	link, err := place.Link(object, p.Now)
-	return errand.Source{Link: link, CA: place.EndpointCA, Unverified: place.SkipSSLVerify, Size: size}, err
+	return hostjob.Source{Link: link, CA: place.EndpointCA, Unverified: place.SkipSSLVerify, Size: size}, err
 }
 
-// entrust has a machine get an errand.
-func entrust(p *pass.Pass, m *pass.Member, e steps.Errand) {
+// assign has a machine get a job.
+func assign(p *pass.Pass, m *pass.Member, e steps.Job) {
 	given, _ := pass.Delivered(m.Data())
 	delivered := given
 	server := desired.ServerOf(p, m)
@@ -145,7 +145,7 @@ func entrust(p *pass.Pass, m *pass.Member, e steps.Errand) {
 	}
 	switch e.Base {
 	case steps.Delivered, steps.Joined:
-		given.Instructions = append(errand.Without(given.Instructions), e.Instructions...)
+		given.Instructions = append(hostjob.Without(given.Instructions), e.Instructions...)
 	case steps.Files, steps.Wanted:
 		given.Instructions, given.Probes, given.PeriodicInstructions = e.Instructions, nil, nil
 	}
@@ -162,13 +162,13 @@ func entrust(p *pass.Pass, m *pass.Member, e steps.Errand) {
 	if e.Anew {
 		m.Next.Member = false
 		if e.Base == steps.Files {
-			m.Next.Restarts++ // so that it starts with whatever plan comes after
+			m.Next.Restarts++ // so that it starts with the plan that comes after
 		}
 	}
 }
 
 // snapshotOf is the record of a snapshot that was taken on a machine, when the cluster was to be what spec says.
-func snapshotOf(p *pass.Pass, m *pass.Member, f errand.File, spec clusterspec.Spec) records.Snapshot {
+func snapshotOf(p *pass.Pass, m *pass.Member, f hostjob.File, spec clusterspec.Spec) records.Snapshot {
 	return records.Snapshot{
 		Cluster: p.ClusterKey(), Machine: m.Name, Node: m.NodeName, File: f.File, Size: f.Size, SHA256: f.SHA256, Created: p.Now, By: p.Operation.ID,
 		TokenHash: p.Secrets.TokenHash(), Spec: spec,

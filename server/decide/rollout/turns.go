@@ -7,9 +7,9 @@ package rollout
 import (
 	"fmt"
 
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/judge"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -51,20 +51,20 @@ func stopped(p *pass.Pass, m *pass.Member, what string) bool {
 	case p.InDrain(m):
 		return false // what has begun is brought to its end
 	case c.Paused != nil:
-		Wait(p, m, verdict.Paused, "cluster "+c.Name+" to be resumed", "drover clusters resume "+c.Name, "%s for %s waits, as cluster %s is paused since %s", what, pass.DescribeHost(m.Machine), c.Name, c.Paused.At.UTC().Format(pass.TimeFormat))
+		Wait(p, m, catalogue.Paused, "cluster "+c.Name+" to be resumed", "drover clusters resume "+c.Name, "%s for %s waits, as cluster %s is paused since %s", what, pass.DescribeHost(m.Machine), c.Name, c.Paused.At.UTC().Format(pass.TimeFormat))
 		return true
 	case p.Stopping() && m.Change != pass.First:
-		Wait(p, m, verdict.Halted, "the operation "+p.Operation.ID+" to stop", "", "%s for %s is not made, as operation %s is stopped", what, pass.DescribeHost(m.Machine), p.Operation.ID)
+		Wait(p, m, catalogue.Halted, "the operation "+p.Operation.ID+" to stop", "", "%s for %s is not made, as operation %s is stopped", what, pass.DescribeHost(m.Machine), p.Operation.ID)
 		return true
 	case p.Verdict.Halted != 0 && p.Verdict.Halted == c.Generation && m.Change != pass.First:
-		Wait(p, m, verdict.Halted, "a changed cluster", "apply the cluster again, which goes on with it, or as it shall be", "%s for %s is not made, as the roll-out was stopped", what, pass.DescribeHost(m.Machine))
+		Wait(p, m, catalogue.Halted, "a changed cluster", "apply the cluster again, which goes on with it, or as it shall be", "%s for %s is not made, as the roll-out was stopped", what, pass.DescribeHost(m.Machine))
 		return true
 	}
 	return waitWindow(p, m, what)
 }
 
-// Wait says what a machine waits for. One that works stays Active: only its change waits.
-func Wait(p *pass.Pass, m *pass.Member, code verdict.Code, waitingFor, next, format string, args ...any) {
+// Wait says what a machine waits for. A machine that works stays Active: only its change waits.
+func Wait(p *pass.Pass, m *pass.Member, code catalogue.Code, waitingFor, next, format string, args ...any) {
 	if m.HasPlan() && m.State != records.Active {
 		return // that it does not work comes first
 	}
@@ -82,7 +82,7 @@ func Deliver(p *pass.Pass, m *pass.Member) {
 	}
 	node := p.NodeOf(m)
 	m.Finding = pass.Finding{Node: node, Condition: records.Condition{
-		State: records.ApplyingPlan, Code: string(verdict.Delivering), Cause: "the plan is being delivered to " + host,
+		State: records.ApplyingPlan, Code: string(catalogue.Delivering), Cause: "the plan is being delivered to " + host,
 		WaitingFor: "the agent on " + m.Name + " to take its plan",
 	}}
 	if stale, is := p.StaleNode(m); is {
@@ -139,7 +139,7 @@ func mayRestart(p *pass.Pass, m *pass.Member, t pass.Tier, before string, away [
 		return false
 	}
 	host := pass.DescribeHost(m.Machine)
-	// One that does not work takes its new plan at once, servers one after the other: that may be what
+	// A machine that does not work takes its new plan at once, servers one after the other: that may be what
 	// mends it, and what others wait for. Only a newer kubelet has to wait for the control plane.
 	mends := p.Healing(m) && (m.IsServer() || before == "" || !p.Upgrades(m))
 	switch {
@@ -148,15 +148,15 @@ func mayRestart(p *pass.Pass, m *pass.Member, t pass.Tier, before string, away [
 	case mends:
 		return true
 	case before != "":
-		Wait(p, m, verdict.WaitTier, before, "", "a change of %s waits until it is done on %s", host, before)
+		Wait(p, m, catalogue.WaitTier, before, "", "a change of %s waits until it is done on %s", host, before)
 		return false
 	case len(away) >= t.Limit:
-		Wait(p, m, verdict.WaitBudget, pass.NamesOf(away)+" to be Active", "drover machines show "+away[0].Name,
+		Wait(p, m, catalogue.WaitBudget, pass.NamesOf(away)+" to be Active", "drover machines show "+away[0].Name,
 			"a change of %s waits: of the %s machines %d may be away at a time, and %s %s", host, t.Name, t.Limit, pass.NamesOf(away), pass.AreOrIs(away))
 		return false
 	case m.Roles.Etcd && !p.QuorumWithout(m):
 		missing := p.MissingMembers(m)
-		Wait(p, m, verdict.WaitQuorum, "etcd on "+pass.NamesOf(missing)+" to be healthy", "drover machines show "+missing[0].Name,
+		Wait(p, m, catalogue.WaitQuorum, "etcd on "+pass.NamesOf(missing)+" to be healthy", "drover machines show "+missing[0].Name,
 			"a change of %s waits: etcd would lose its quorum, as %s %s not healthy", host, pass.NamesOf(missing), pass.AreOrIs(missing))
 		return false
 	}

@@ -6,13 +6,13 @@ package rollout
 import (
 	"fmt"
 
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/verdict"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 )
 
-// outside says that a restart of the machine has to wait for the maintenance window. One that does not work is mended at
+// outside says that a restart of the machine has to wait for the maintenance window. A machine that does not work is mended at
 // any time, as long as that is no upgrade: a restart takes nothing away from it.
 func outside(p *pass.Pass, m *pass.Member) bool {
 	switch {
@@ -40,9 +40,9 @@ func prepare(p *pass.Pass) {
 	out, done := steps.TakeGuard(opsInput(p))
 	next := out.Operation
 	p.Unguarded = !done
-	for _, e := range out.Errands {
+	for _, e := range out.Jobs {
 		if m := p.Named(e.Machine); m != nil {
-			entrust(p, m, e)
+			assign(p, m, e)
 		}
 	}
 	for _, s := range out.Saved {
@@ -67,13 +67,13 @@ func prepare(p *pass.Pass) {
 func waitWindow(p *pass.Pass, m *pass.Member, what string) bool {
 	switch {
 	case p.Unguarded && m.Change != pass.First:
-		Wait(p, m, verdict.WaitSnapshot, "a snapshot of etcd", "drover operations show "+p.Operation.ID, "%s for %s waits for the snapshot that the upgrade begins with", what, pass.DescribeHost(m.Machine))
+		Wait(p, m, catalogue.WaitSnapshot, "a snapshot of etcd", "drover operations show "+p.Operation.ID, "%s for %s waits for the snapshot that the upgrade begins with", what, pass.DescribeHost(m.Machine))
 	case outside(p, m):
 		next := ""
 		if p.Operation != nil && p.Operation.State == operations.Running {
 			next = "drover operations hurry " + p.Operation.ID + " does it now"
 		}
-		Wait(p, m, verdict.WaitWindow, "the maintenance window "+p.Window.Text, next, "%s for %s is not made now: %s", what, pass.DescribeHost(m.Machine), p.Window.Opens())
+		Wait(p, m, catalogue.WaitWindow, "the maintenance window "+p.Window.Text, next, "%s for %s is not made now: %s", what, pass.DescribeHost(m.Machine), p.Window.Opens())
 	default:
 		return false
 	}

@@ -1,4 +1,4 @@
-// Package github asks github.com or a GitHub Enterprise Server, by its OAuth flow: who somebody is, and in which organizations
+// Package github asks github.com or a GitHub Enterprise Server, by its OAuth flow: who a user is, and in which organizations
 // and teams.
 //
 // Wire source: docs.github.com, "Authorizing OAuth apps" and the REST API of version 2022-11-28.

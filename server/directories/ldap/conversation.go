@@ -56,7 +56,7 @@ func secured(ctx context.Context, raw net.Conn, ask bool, trust *tls.Config) (ne
 			return nil, err
 		}
 		packet, err := ber.DecodePacketErr(answer.message)
-		if err != nil || answer.from.Buffered() > 0 { // what comes before the encryption is of anybody
+		if err != nil || answer.from.Buffered() > 0 { // what comes before the encryption may be of an attacker
 			return nil, boundError("its answer is not a message of LDAP")
 		}
 		if err := ldap.GetLDAPError(packet); err != nil {

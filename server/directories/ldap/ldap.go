@@ -1,4 +1,4 @@
-// Package ldap asks an OpenLDAP or an Active Directory: an account of the server's own looks for the entry of whoever logs in,
+// Package ldap asks an OpenLDAP or an Active Directory: an account of the server's own looks for the entry of the user who logs in,
 // their password is tried on that entry, and the account looks for the groups that the entry is in.
 package ldap
 
@@ -46,7 +46,7 @@ func Open(kind string, c records.LDAPDirectory, way *outgoing.Way, turn Turn) *D
 	}}
 }
 
-// Login is one side of directories.Passwords. An empty password is refused: a directory takes it for a bind of nobody, and
+// Login is one side of directories.Passwords. An empty password is refused: a directory takes it for an anonymous bind, and
 // says that all is well (RFC 4513, 5.1.2).
 func (d *Directory) Login(ctx context.Context, username, password string) (p directories.Person, err error) {
 	if username == "" || password == "" {
@@ -110,7 +110,7 @@ func (d *Directory) Check(ctx context.Context) error {
 	})
 }
 
-// byLogin is the filter for whoever logs in with a name. The name is text, whatever it holds.
+// byLogin is the filter for a user who logs in with a name. The name is text, with any characters.
 func (d *Directory) byLogin(username string) string {
 	return "(&" + d.names.people + "(" + d.names.login + "=" + ldap.EscapeFilter(username) + "))"
 }
@@ -147,7 +147,7 @@ func (d *Directory) ask(ctx context.Context, do func(*conversation) error) error
 	switch {
 	case err == nil:
 		return nil
-	case over != nil: // whatever it looks like from inside
+	case over != nil: // with any error from inside
 		return &directories.UnavailableError{Kind: d.kind, Doing: "ask " + d.config.URL, Err: over}
 	case ctx.Err() != nil:
 		return d.unavailable(ctx, "ask "+d.config.URL, err)

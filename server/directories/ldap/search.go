@@ -1,4 +1,4 @@
-// Finding people and groups by what somebody types of their names.
+// Finding people and groups by the beginning of their names.
 
 package ldap
 
@@ -41,7 +41,7 @@ func (d *Directory) Search(ctx context.Context, text string, want directories.So
 	return found, err
 }
 
-// beginning is the filter for people whose login name or name begins with a text, whatever that holds.
+// beginning is the filter for people whose login name or name begins with a text of any characters.
 func (d *Directory) beginning(text string) string {
 	begins := "=" + ldap.EscapeFilter(text) + "*)"
 	return "(&" + d.names.people + "(|(" + d.names.login + begins + "(" + d.names.name + begins + "))"

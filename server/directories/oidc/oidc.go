@@ -113,7 +113,7 @@ func (p *Provider) Again(ctx context.Context, refresh string) (who directories.P
 			return directories.ErrLapsed
 		}
 		if err != nil {
-			return p.unavailable(ctx, "ask about somebody", err)
+			return p.unavailable(ctx, "ask about a user", err)
 		}
 		who, err = c.person(ctx, token, nil)
 		return err
@@ -143,7 +143,7 @@ func (c conversation) person(ctx context.Context, token *oauth2.Token, nonce *st
 	if c.metadata.UserInfoEndpoint() != "" {
 		info, err := c.metadata.UserInfo(ctx, oauth2.StaticTokenSource(token))
 		if err != nil {
-			return directories.Person{}, c.unavailable(ctx, "ask for what is known of somebody", err)
+			return directories.Person{}, c.unavailable(ctx, "ask for what is known of a user", err)
 		}
 		if subject != "" && info.Subject != subject { // OpenID Connect Core, 5.3.2
 			return directories.Person{}, directories.Denied("the ID token and the userinfo of the provider are about different people")
@@ -157,7 +157,7 @@ func (c conversation) person(ctx context.Context, token *oauth2.Token, nonce *st
 	}
 	who := directories.Person{Principal: directories.UserOf(records.GenericOIDC, subject), Token: token.RefreshToken}
 	if subject == "" || len(who.Principal) > directories.MaxPrincipal {
-		return directories.Person{}, directories.Denied("the provider says nobody's name, or one that is longer than %d bytes", directories.MaxPrincipal)
+		return directories.Person{}, directories.Denied("the provider says no user's name, or one that is longer than %d bytes", directories.MaxPrincipal)
 	}
 	who.Login, _ = claims[c.config.LoginClaim].(string)
 	who.Name, _ = claims[c.config.NameClaim].(string)
@@ -173,7 +173,7 @@ func (c conversation) verified(ctx context.Context, raw string, nonce *string) (
 	case err != nil && ctx.Err() != nil:
 		return nil, c.unavailable(ctx, "read its keys", err)
 	case err != nil:
-		return nil, directories.Denied("the ID token is not one that lets anybody in here: %s", c.fault(ctx, raw))
+		return nil, directories.Denied("the ID token lets no user in here: %s", c.fault(ctx, raw))
 	case nonce != nil && subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(*nonce)) != 1:
 		return nil, directories.Denied("the ID token is of another login: its nonce is not that of this one")
 	}

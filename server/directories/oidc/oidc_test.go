@@ -136,7 +136,7 @@ func TestIDTokens(t *testing.T) {
 		{"a group without a name", func(f *forger) { f.userinfo["groups"] = []string{"crew", ""} }, "not a list of texts"},
 		{"nobody", func(f *forger) {
 			f.claims["sub"], f.metadata = "", map[string]any{"userinfo_endpoint": ""}
-		}, "says nobody's name"},
+		}, "says no user's name"},
 		{"none, with the userinfo of somebody", func(f *forger) { f.without = true }, "gave no ID token"},
 		{"a code that was used", func(f *forger) { f.problem = "invalid_grant" }, "used already"},
 	} {

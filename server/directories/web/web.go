@@ -33,7 +33,7 @@ func (e *StatusError) Error() string { return "it answers " + fetch.Status(e.Cod
 var errRedirect = errors.New("it redirects to other than https, too often, or what is for it alone")
 
 // New makes a client that goes a way and trusts the authorities of a PEM, or those of the system where it is empty. It follows no
-// redirects to other than https, and none of what it sends. A GET that has no success is a *StatusError, so that nobody shows
+// redirects to other than https, and none of what it sends. A GET that has no success is a *StatusError, so that no caller shows
 // what else is in the answer.
 func New(ca string, way *outgoing.Way) (*http.Client, error) {
 	trust := &tls.Config{MinVersion: tls.VersionTLS12}

@@ -1,7 +1,7 @@
 // Package accounts keeps, in a cluster, a service account for each person who uses it through the
 // server. The account may do one thing: impersonate that person. A request of a person is sent with
-// its token and the headers of impersonation, so that whatever goes wrong with either, nobody acts
-// as somebody else, and a request whose headers are lost has no rights at all. Names and rules are
+// its token and the headers of impersonation, so that when either goes wrong, no user acts
+// as another user, and a request whose headers are lost has no rights at all. Names and rules are
 // those of Rancher, whose tools clean them up.
 package accounts
 
@@ -124,7 +124,7 @@ func (a *Accounts) Refused(cluster records.ClusterKey, userID, token string) {
 	select {
 	case e.turn <- struct{}{}:
 	default:
-		return // somebody gets a new one already
+		return // another request gets a new one already
 	}
 	defer func() { <-e.turn }()
 	if e.token == token {
@@ -164,7 +164,7 @@ func (a *Accounts) Sweep(ctx context.Context, cluster records.ClusterKey, stays 
 	return nil
 }
 
-// entry is the one of a key. Those whose tokens have ended are dropped on the way.
+// entry is the account of a key. Accounts whose tokens have ended are dropped on the way.
 func (a *Accounts) entry(key entryKey) *entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -178,7 +178,7 @@ func (a *Accounts) entry(key entryKey) *entry {
 			<-e.turn
 			return ended
 		default:
-			return false // somebody is at it
+			return false // another request is at it
 		}
 	})
 	if a.entries == nil {

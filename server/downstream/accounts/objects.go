@@ -32,7 +32,7 @@ const (
 
 	verb           = "impersonate"
 	authentication = "authentication.k8s.io"
-	// mark is the extra of which an account may send the print of its own rules. Nobody does: it is there to be asked about.
+	// mark is the extra of which an account may send the print of its own rules. No account does: it is there to be asked about.
 	mark = "drover-rules"
 	// effectPause is between two questions whether the rules are in effect, effectLimit when that is given up.
 	effectPause = 50 * time.Millisecond
@@ -92,8 +92,8 @@ func (p Person) mark() string {
 }
 
 // effective waits until the API server lets the account be the person: it reads roles from a memory that is behind by some
-// milliseconds, and whoever comes before that is refused. It has a role as a whole, so that whoever may send the mark of these rules may do
-// all that they say: how many groups somebody is in makes no difference.
+// milliseconds, and a request before that is refused. It has a role as a whole, so that an account that may send the mark of these rules may do
+// all that they say: how many groups a user is in makes no difference.
 func effective(ctx context.Context, client kubernetes.Interface, p Person) error {
 	ctx, cancel := context.WithTimeout(ctx, effectLimit)
 	defer cancel()

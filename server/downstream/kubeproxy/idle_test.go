@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/drover-project/drover/server/connlimit"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
-	"github.com/drover-project/drover/server/guard"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -124,7 +124,7 @@ func TestAShellMayBePaused(t *testing.T) {
 				way := &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return cluster.dial() }}
 				defer way.CloseIdleConnections()
 				p.Way = func(records.ClusterKey, downstream.Credentials) http.RoundTripper { return way }
-				watch := guard.New(guard.Options{})
+				watch := connlimit.New(connlimit.Options{})
 				front := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.Serve(w, r, member) })}
 				watch.Protect(front)
 				listener := newPipes()

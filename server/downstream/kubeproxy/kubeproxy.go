@@ -69,7 +69,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 	owns := auth.May(caller, auth.Own, auth.OfCluster(id))
 	wish := impersonation(r.Header)
 	if len(wish) > 0 && !owns {
-		refuse(w, http.StatusForbidden, "Forbidden", "only who owns the cluster may act as somebody else in it; leave out --as and --as-group")
+		refuse(w, http.StatusForbidden, "Forbidden", "only who owns the cluster may act as another user in it; leave out --as and --as-group")
 		return
 	}
 	if len(wish) > 0 && wish.Get(userHeader) == "" {
@@ -95,7 +95,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 			pr.Out.URL = &url.URL{Scheme: "https", Host: "127.0.0.1:6443", Path: path, RawPath: rawPath, RawQuery: pr.In.URL.RawQuery}
 			pr.Out.Host = ""
 			clean(pr.Out.Header)
-			pr.Out.Trailer = nil // what comes behind a body speaks for nobody, either
+			pr.Out.Trailer = nil // what comes behind a body speaks for no user, either
 			pr.SetXForwarded()
 			to.sign(pr.Out.Header, pr.In.Host)
 		},

@@ -47,7 +47,7 @@ func impersonation(h http.Header) http.Header {
 }
 
 // clean drops what speaks for the caller. Headers that Connection names are gone already:
-// the proxy removes them before it rewrites, so nobody can strip what sign sets.
+// the proxy removes them before it rewrites, so no client can strip what sign sets.
 func clean(h http.Header) {
 	for name := range h {
 		if name == "Authorization" || name == "Cookie" || strings.HasPrefix(name, "Impersonate-") ||
@@ -86,7 +86,7 @@ type destination struct {
 	cluster records.Cluster
 	caller  auth.Identity
 	person  accounts.Person
-	// wish is as whom the caller, who owns the cluster, wants to act instead; empty for nobody else.
+	// wish is as whom the caller, who owns the cluster, wants to act instead; empty for no other.
 	wish http.Header
 }
 

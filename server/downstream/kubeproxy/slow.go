@@ -3,6 +3,7 @@
 package kubeproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -15,7 +16,7 @@ import (
 const (
 	// defaultPatience is a little more than the minute in which an API server itself ends requests.
 	defaultPatience = 70 * time.Second
-	// defaultStalled is long for a program that watches, which has nobody who pauses.
+	// defaultStalled is long for a program that watches, which has no user who pauses.
 	defaultStalled = time.Minute
 )
 
@@ -27,10 +28,7 @@ func (p *Proxy) impatient(way http.RoundTripper, r *http.Request) (*http.Respons
 	if longRunning(r) {
 		return way.RoundTrip(r)
 	}
-	patience := p.Patience
-	if patience == 0 {
-		patience = defaultPatience
-	}
+	patience := cmp.Or(p.Patience, defaultPatience)
 	// It is not cancelled when the answer has begun, which would end its body; the request's own context ends with the handler.
 	ctx, cancel := context.WithCancelCause(r.Context())
 	timer := time.AfterFunc(patience, func() { cancel(errHangs) })

@@ -7,11 +7,11 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/drover-project/drover/server/guard"
+	"github.com/drover-project/drover/server/connlimit"
 	"github.com/drover-project/drover/tunnel"
 )
 
-// paused is how long somebody may read nothing of a shell or a forwarded port, as on the other side of the tunnel.
+// paused is how long a user may read nothing of a shell or a forwarded port, as on the other side of the tunnel.
 const paused = tunnel.PatientStall
 
 // upgraded gives a caller's connection away with what was sent on it before the answer, which httputil.ReverseProxy would lose.
@@ -23,7 +23,7 @@ func (w upgraded) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	guard.Patient(conn, paused)
+	connlimit.Patient(conn, paused)
 	return conn, bufio.NewReadWriter(bufio.NewReader(conn), bufio.NewWriter(conn)), nil
 }
 

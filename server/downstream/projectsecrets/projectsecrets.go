@@ -77,7 +77,7 @@ func with(marks, more map[string]string) map[string]string {
 }
 
 // Sync makes a cluster have the wanted copies and no other ones, and returns what it did, as in "created secret web/mirror".
-// A secret of a wanted name that is not a copy is somebody's own: it stays as it is, and is returned in taken, as in "secret
+// A secret of a wanted name that is not a copy is a user's own: it stays as it is, and is returned in taken, as in "secret
 // web/mirror is not the project's". Sync goes on after an error and returns all of them.
 func Sync(ctx context.Context, client kubernetes.Interface, want Copies) (changes, taken []string, err error) {
 	options := metav1.ListOptions{LabelSelector: managed + "=" + managedBy + "," + ProjectLabel, Limit: bounds.Secrets}
@@ -142,7 +142,7 @@ func (s *syncing) copy(ctx context.Context, want, have *corev1.Secret) {
 	}
 }
 
-// same says whether a copy has what it should. Nobody else's marks are kept: a label that left the project's secret goes.
+// same says whether a copy has what it should. No foreign marks are kept: a label that left the project's secret goes.
 func same(want, have *corev1.Secret) bool {
 	return equality.Semantic.DeepEqual(have.Data, want.Data) && maps.Equal(have.Labels, want.Labels) && maps.Equal(have.Annotations, want.Annotations)
 }

@@ -32,7 +32,7 @@ func Hold(r *http.Request) (held *http.Request, pass func()) {
 	return held, body.pass
 }
 
-// heldBody is closed once it was passed on and somebody has closed it, in whichever order.
+// heldBody is closed once it was passed on and its reader has closed it, in whichever order.
 type heldBody struct {
 	io.ReadCloser
 	mu             sync.Mutex

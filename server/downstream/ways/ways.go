@@ -1,4 +1,4 @@
-// Package ways chooses over which host, or whether over its agent, a cluster's API is asked. One that works is kept. After a failure the
+// Package ways chooses over which host, or whether over its agent, a cluster's API is asked. A way that works is kept. After a failure the
 // next one in turn is tried, so that a host whose tunnel is open and whose API is down holds nothing; what each of them failed with is
 // shown until one works. One over which an answer came that is too large is left alone for a while.
 package ways

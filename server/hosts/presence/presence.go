@@ -1,7 +1,7 @@
 // Package presence publishes to all servers of one store which of them a host is connected
 // to: where its tunnel ends, and where its agent watches its plan. Each server writes what
 // it holds under a lease, so that it is removed when the server is gone, however it went.
-// A server that shares its store with nobody publishes nothing.
+// A server that shares its store with no other publishes nothing.
 package presence
 
 import (
@@ -35,7 +35,7 @@ type Options struct {
 	State *state.State
 	// Self is this server; its ID is different after each start.
 	Self records.Replica
-	// Alone says that no other server can use this store, so that nobody reads what would
+	// Alone says that no other server can use this store, so that no server reads what would
 	// be published.
 	Alone bool
 	// Agent is the release of the agent at the other end of a subject's tunnel to this server; nil knows none.

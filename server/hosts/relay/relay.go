@@ -49,7 +49,7 @@ type Presence interface {
 type Options struct {
 	Local    Tunnels
 	Presence Presence
-	// Secret is known to the servers of one store and to nobody else.
+	// Secret is known to the servers of one store alone.
 	Secret string
 	// TLS is the trust in the other servers.
 	TLS    *tls.Config
@@ -236,5 +236,5 @@ func (r *Relay) trusted(w http.ResponseWriter, request *http.Request) bool {
 func refuse(w http.ResponseWriter, status int, said refusal) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(said) // nobody is left to answer when this fails
+	_ = json.NewEncoder(w).Encode(said) // no client is left to answer when this fails
 }

@@ -1,5 +1,5 @@
 // Package commands is what the process of a line of kubectl does: the commands of k8s.io/kubectl that server/kubectl names,
-// each as it is there but without the flags that read files, write files or wait for somebody who types. Only main
+// each as it is there but without the flags that read files, write files or wait for a user who types. Only main
 // imports it, and the mains of tests.
 package commands
 

@@ -124,7 +124,7 @@ func (w *way) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	config.Clusters["cluster"] = &clientcmdapi.Cluster{Server: server}
 	config.Contexts["cluster"] = &clientcmdapi.Context{Cluster: "cluster", Namespace: w.namespace}
 	config.CurrentContext = "cluster"
-	// A namespace that somebody names is an override: kubectl tells it from that of a context.
+	// A namespace that the user names is an override: kubectl tells it from that of a context.
 	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: w.namespace}}
 	return clientcmd.NewDefaultClientConfig(*config, overrides)
 }

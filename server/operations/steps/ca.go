@@ -11,22 +11,22 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/plans"
 )
 
 var (
 	newCAs = Step{
 		Name: "newcas", Title: "make new CAs on %s, signed by those of now", OnFailure: OnFailure{Tries: 3, Gone: true},
-		Job: func(_ *decider, id string, m Machine) (Errand, error) { return just(m.Host.NewCAs(id)) },
+		Job: func(_ *decider, id string, m Machine) (Job, error) { return just(m.Host.NewCAs(id)) },
 		Done: Done{Read: func(d *decider, m Machine) (string, error) {
 			made := d.request
 			var err error
-			if made.CA, err = errand.ReadCAs(m.Output); err != nil {
+			if made.CA, err = hostjob.ReadCAs(m.Output); err != nil {
 				return "", err
 			}
 			d.now(made)
-			return errand.Removed(m.Output), nil
+			return hostjob.Removed(m.Output), nil
 		}},
 	}
 	takeCAs = Step{
@@ -43,15 +43,15 @@ var (
 	}
 	tidy = Step{
 		Name: "tidy", Title: "remove on %s what the rotation kept there", OnFailure: OnFailure{Tries: 3, Irreversible: true},
-		Job: func(_ *decider, id string, m Machine) (Errand, error) { return just(m.Host.DropCAs(id)) },
+		Job: func(_ *decider, id string, m Machine) (Job, error) { return just(m.Host.DropCAs(id)) },
 	}
 )
 
 // withCAs is a job that needs the CAs which were made.
-func withCAs(in func(id, ca string, m Machine) plans.OneTimeInstruction) func(*decider, string, Machine) (Errand, error) {
-	return func(d *decider, id string, m Machine) (Errand, error) {
+func withCAs(in func(id, ca string, m Machine) plans.OneTimeInstruction) func(*decider, string, Machine) (Job, error) {
+	return func(d *decider, id string, m Machine) (Job, error) {
 		if d.request.CA == "" {
-			return Errand{}, fmt.Errorf("it is not known any more which CAs were made; ask for another rotation")
+			return Job{}, fmt.Errorf("it is not known any more which CAs were made; ask for another rotation")
 		}
 		return just(in(id, d.request.CA, m))
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/server/operations"
 )
 
@@ -224,7 +224,7 @@ func (d *decider) id(t operations.Task) string {
 
 // give has the machine get what the task is, if it has not got it.
 func (d *decider) give(s Step, t operations.Task, m Machine) {
-	if s.whole() && m.Wanted && !m.Failed || !s.whole() && m.Errand == d.id(t) {
+	if s.whole() && m.Wanted && !m.Failed || !s.whole() && m.Job == d.id(t) {
 		return
 	}
 	e, err := s.job(d, d.id(t), m)
@@ -233,7 +233,7 @@ func (d *decider) give(s Step, t operations.Task, m Machine) {
 		d.write(t)
 		return
 	}
-	d.out.Errands = append(d.out.Errands, e)
+	d.out.Jobs = append(d.out.Jobs, e)
 }
 
 // again is how long a task waits before it is tried again.
@@ -246,7 +246,7 @@ func (d *decider) goesOn(s Step, t operations.Task) {
 		d.gone(s, t)
 		return
 	}
-	given := s.whole() && m.Wanted || !s.whole() && m.Errand == d.id(t)
+	given := s.whole() && m.Wanted || !s.whole() && m.Job == d.id(t)
 	switch {
 	case !given:
 		d.give(s, t, m)
@@ -305,7 +305,7 @@ func (d *decider) failed(s Step, t operations.Task, m Machine) {
 
 // succeeds ends a task, unless what its job printed says otherwise.
 func (d *decider) succeeds(s Step, t operations.Task, m Machine) {
-	t.State, t.Progress, t.Message = operations.TaskSucceeded, "", errand.Removed(m.Output)
+	t.State, t.Progress, t.Message = operations.TaskSucceeded, "", hostjob.Removed(m.Output)
 	if s.Done.Read != nil {
 		var err error
 		if t.Message, err = s.Done.Read(d, m); err != nil {
@@ -339,7 +339,7 @@ func (d *decider) finish() {
 	default:
 		d.ended(operations.Succeeded, "")
 	}
-	d.out.Restored = d.firm() // whatever failed is what may be left over
+	d.out.Restored = d.firm() // what failed is what may be left over
 }
 
 // ended ends the record.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/records"
 )
@@ -17,21 +17,21 @@ const settles = 15 * time.Second
 var (
 	fetch = Step{
 		Name: "fetch", Title: "fetch the snapshot from S3 to %s", OnFailure: OnFailure{Tries: 3},
-		Job: func(d *decider, id string, m Machine) (Errand, error) {
+		Job: func(d *decider, id string, m Machine) (Job, error) {
 			from, err := d.Fetch(d.request.Snapshot, d.request.Size)
 			if err != nil {
-				return Errand{}, err
+				return Job{}, err
 			}
 			return beside(m)(m.Host.Fetch(id, d.Operation.ID, d.request.Snapshot, from))
 		},
 	}
 	check = Step{
 		Name: "check", Title: "look whether the snapshot can be restored on %s", OnFailure: OnFailure{Tries: 1},
-		Job: func(d *decider, id string, m Machine) (Errand, error) {
+		Job: func(d *decider, id string, m Machine) (Job, error) {
 			return beside(m)(m.Host.Check(id, d.file(m), d.request.likely(d.Secrets)))
 		},
 		Done: Done{Read: func(d *decider, m Machine) (string, error) {
-			file, err := errand.ReadFile(m.Output)
+			file, err := hostjob.ReadFile(m.Output)
 			if err != nil {
 				return "", err
 			}
@@ -46,7 +46,7 @@ var (
 	}
 	stop = Step{
 		Name: "stop", Title: "stop %s", Needs: Needs{Turn: Together}, OnFailure: OnFailure{Tries: 3, Irreversible: true}, Stops: true,
-		Job: func(d *decider, id string, m Machine) (Errand, error) {
+		Job: func(d *decider, id string, m Machine) (Job, error) {
 			e, err := just(m.Host.Stop(id, d.Operation.ID))
 			e.Base, e.Anew = Files, true
 			return e, err
@@ -54,8 +54,8 @@ var (
 	}
 	restore = Step{
 		Name: "restore", Title: "restore the snapshot on %s", Needs: Needs{Token: true, Spec: true}, OnFailure: OnFailure{Tries: 2, Irreversible: true}, Stops: true,
-		Job: func(d *decider, id string, m Machine) (Errand, error) {
-			return Errand{Base: Wanted, Anew: true, Instructions: append(d.Install(m.Name), m.Host.Restore(id, d.Operation.ID, d.file(m)))}, nil
+		Job: func(d *decider, id string, m Machine) (Job, error) {
+			return Job{Base: Wanted, Anew: true, Instructions: append(d.Install(m.Name), m.Host.Restore(id, d.Operation.ID, d.file(m)))}, nil
 		},
 	}
 	start = Step{Name: "start", Title: "start %s", OnFailure: OnFailure{Tries: 3, Irreversible: true}}
@@ -74,7 +74,7 @@ var (
 	}
 	forget = Step{
 		Name: "forget", Title: "delete nodes of machines that are gone, on %s", Done: Done{Works: true}, OnFailure: OnFailure{Tries: 3, Irreversible: true},
-		Job: func(d *decider, id string, m Machine) (Errand, error) {
+		Job: func(d *decider, id string, m Machine) (Job, error) {
 			var uids []string
 			for _, other := range d.Machines {
 				uids = append(uids, other.UID)
@@ -86,7 +86,7 @@ var (
 	reconnect = Step{
 		Name: "reconnect", Title: "restart the kubelet of %s", Needs: Needs{Turn: Together, Skip: true}, Done: Done{Works: true},
 		OnFailure: OnFailure{Tries: 3, Continue: true, Irreversible: true},
-		Job: func(_ *decider, id string, m Machine) (Errand, error) {
+		Job: func(_ *decider, id string, m Machine) (Job, error) {
 			e, err := just(m.Host.Restart(id))
 			e.Base = Joined
 			return e, err
@@ -95,13 +95,13 @@ var (
 	clean = Step{
 		Name: "clean", Title: "remove on %s what the restore replaced", Needs: Needs{Turn: Together, Skip: true},
 		OnFailure: OnFailure{Tries: 3, Continue: true, Irreversible: true},
-		Job:       func(_ *decider, id string, m Machine) (Errand, error) { return just(m.Host.Clean(id)) },
+		Job:       func(_ *decider, id string, m Machine) (Job, error) { return just(m.Host.Clean(id)) },
 	}
 )
 
 // beside is a job beside the plan of a machine, or beside nothing but its files while it has none.
-func beside(m Machine) func(plans.OneTimeInstruction) (Errand, error) {
-	return func(in plans.OneTimeInstruction) (Errand, error) {
+func beside(m Machine) func(plans.OneTimeInstruction) (Job, error) {
+	return func(in plans.OneTimeInstruction) (Job, error) {
 		e, err := just(in)
 		if !m.Plan {
 			e.Base = Files

@@ -15,15 +15,15 @@ var (
 	}
 	keys = Step{
 		Name: "keys", Title: "make a new key on %s and write all Secrets with it", OnFailure: OnFailure{Tries: 2},
-		Job: func(_ *decider, id string, m Machine) (Errand, error) { return just(m.Host.Keys(id)) },
+		Job: func(_ *decider, id string, m Machine) (Job, error) { return just(m.Host.Keys(id)) },
 	}
 	restartKeys = Step{
 		Name: "restart", Title: "restart %s with the new key", Needs: Needs{Quorum: true}, Done: Done{Works: true}, OnFailure: OnFailure{Tries: 5},
-		Job: func(_ *decider, id string, m Machine) (Errand, error) { return just(m.Host.Restart(id)) },
+		Job: func(_ *decider, id string, m Machine) (Job, error) { return just(m.Host.Restart(id)) },
 	}
 )
 
-func renewing(d *decider, id string, m Machine) (Errand, error) {
+func renewing(d *decider, id string, m Machine) (Job, error) {
 	return just(m.Host.Certificates(id, d.request.Services))
 }
 

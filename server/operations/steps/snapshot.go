@@ -10,7 +10,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 )
@@ -19,9 +19,9 @@ import (
 var guard = Step{
 	Name: "guard", Title: "take a snapshot on %s before anything changes", Done: Done{Read: readSnapshot},
 	OnFailure: OnFailure{Tries: 3, Advice: "; nothing was changed. Mend that and try again with drover operations retry, or ask for it anew with --no-snapshot"},
-	Job: func(d *decider, id string, m Machine) (Errand, error) {
+	Job: func(d *decider, id string, m Machine) (Job, error) {
 		e, err := just(m.Host.Save(id, cmp.Or(guardNames[d.Operation.Kind], "before-upgrade")))
-		if m.Failed && m.Errand == "" {
+		if m.Failed && m.Job == "" {
 			e.Base = Files // what has failed would fail again, before the snapshot that is to come before its correction
 		}
 		return e, err
@@ -136,14 +136,14 @@ const DefaultName = "on-demand"
 
 var save = Step{
 	Name: "save", Title: "take a snapshot on %s", Needs: Needs{Skip: true}, Done: Done{Read: readSnapshot}, OnFailure: OnFailure{Tries: 3, Continue: true},
-	Job: func(d *decider, id string, m Machine) (Errand, error) {
+	Job: func(d *decider, id string, m Machine) (Job, error) {
 		return just(m.Host.Save(id, cmp.Or(d.request.Name, DefaultName)))
 	},
 }
 
 // readSnapshot keeps the snapshot that a machine says it has taken.
 func readSnapshot(d *decider, m Machine) (string, error) {
-	file, err := errand.ReadFile(m.Output)
+	file, err := hostjob.ReadFile(m.Output)
 	if err != nil {
 		return "", err
 	}
@@ -151,7 +151,7 @@ func readSnapshot(d *decider, m Machine) (string, error) {
 	return found(file), nil
 }
 
-func found(file errand.File) string {
+func found(file hostjob.File) string {
 	return fmt.Sprintf("%s, %d bytes, is whole", path.Base(file.File), file.Size)
 }
 

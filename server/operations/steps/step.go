@@ -13,12 +13,12 @@ import (
 // Step is one thing that is done on a machine; each is a value in the file of the kind of operation that it is part of. A task of an
 // operation is a step on a machine. Tasks of one step that stand together are done side by side, as far as Needs allows.
 type Step struct {
-	// Name is the step in records and in the IDs of errands. Title is a sentence for people, with %s for the machine; what a preview
+	// Name is the step in records and in the IDs of jobs. Title is a sentence for people, with %s for the machine; what a preview
 	// shows and what is done are both made of it.
 	Name, Title string
 	Needs       Needs
 	// Job is what the machine gets; nil is the plan itself that the cluster wants. The error is why it cannot get it.
-	Job       func(d *decider, id string, m Machine) (Errand, error)
+	Job       func(d *decider, id string, m Machine) (Job, error)
 	Done      Done
 	OnFailure OnFailure
 	// Stops says that the job leaves the distribution of its machine stopped.
@@ -89,9 +89,9 @@ func byName(steps ...Step) map[string]Step {
 func (s Step) whole() bool { return s.Job == nil }
 
 // job is what a machine gets for the step.
-func (s Step) job(d *decider, id string, m Machine) (Errand, error) {
+func (s Step) job(d *decider, id string, m Machine) (Job, error) {
 	if s.whole() {
-		return Errand{Machine: m.Name, Base: Whole}, nil
+		return Job{Machine: m.Name, Base: Whole}, nil
 	}
 	e, err := s.Job(d, id, m)
 	e.Machine = m.Name
@@ -99,8 +99,8 @@ func (s Step) job(d *decider, id string, m Machine) (Errand, error) {
 }
 
 // just is a job of one instruction beside the plan that the machine has.
-func just(in plans.OneTimeInstruction) (Errand, error) {
-	return Errand{Instructions: []plans.OneTimeInstruction{in}}, nil
+func just(in plans.OneTimeInstruction) (Job, error) {
+	return Job{Instructions: []plans.OneTimeInstruction{in}}, nil
 }
 
 // on is a step on a machine that is to come.
@@ -124,7 +124,7 @@ func each(s Step, machines ...Machine) (to []on) {
 	return to
 }
 
-// Stops says that the errand of an ID leaves the distribution of its host stopped, until another plan starts it.
+// Stops says that the job of an ID leaves the distribution of its host stopped, until another plan starts it.
 func Stops(id string) bool {
 	parts := strings.Split(id, "-") // as decider.id writes it
 	return len(parts) > 2 && all[parts[len(parts)-2]].Stops

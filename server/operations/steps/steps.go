@@ -1,7 +1,7 @@
 // Package steps decides the next step of an operation on a cluster that runs: a snapshot of its etcd, a restore, a rotation
 // of certificates, of CAs, of the encryption key or of the server token. It is a function: of the operation's record and of what is known of the
-// machines it makes the next record and the errands that hosts get now. The record says which step was begun, and
-// the delivered plans say which errand a host has, so that a crash between the two loses nothing and repeats nothing.
+// machines it makes the next record and the jobs that hosts get now. The record says which step was begun, and
+// the delivered plans say which job a host has, so that a crash between the two loses nothing and repeats nothing.
 //
 // Order and rules follow Rancher's planner (rancher/rancher pkg/capr/planner), but for what its issues found wanting: members
 // are taken one at a time, each is waited for, and nothing is stopped before what is needed is known to be there.
@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
@@ -103,22 +103,22 @@ type Machine struct {
 	Plan, Connected, Member bool
 	// Absent is since when and why the agent is away.
 	Absent string
-	// Errand is the ID of the one in its delivered plan; empty without one.
-	Errand string
+	// Job is the ID of the one in its delivered plan; empty without one.
+	Job string
 	// Applied says that its delivered plan was carried out, and Failed that it could not be; Fault is why.
 	Applied, Failed bool
 	Fault           string
-	// Current says that the delivered plan is what the cluster wants, and Wanted that no errand is beside it.
+	// Current says that the delivered plan is what the cluster wants, and Wanted that no job is beside it.
 	Current, Wanted bool
 	// Works says that it is Active; Cause and NextStep are of its state.
 	Works           bool
 	Cause, NextStep string
 	// Held is why it must not restart now; empty when it may.
 	Held string
-	// Output is what its errand printed.
+	// Output is what its job printed.
 	Output []byte
-	// Host is where its errands are done.
-	Host errand.Host
+	// Host is where its jobs are done.
+	Host hostjob.Host
 }
 
 // Input is what a decision depends on.
@@ -134,14 +134,14 @@ type Input struct {
 	// Install are the instructions that put the wanted version on the host of a machine and start nothing.
 	Install func(machine string) []plans.OneTimeInstruction
 	// Fetch is where a host fetches an object of the cluster's bucket from; the error says why none can.
-	Fetch func(object string, size int64) (errand.Source, error)
+	Fetch func(object string, size int64) (hostjob.Source, error)
 	// Spec says that the cluster is as the request wants it.
 	Spec bool
 	// Answers says that the cluster's API can be asked, and so that its etcd works.
 	Answers bool
 }
 
-// Base is the plan that an errand is put into.
+// Base is the plan that a job is put into.
 type Base int
 
 const (
@@ -157,11 +157,11 @@ const (
 	Joined
 )
 
-// Errand is what a machine gets now.
-type Errand struct {
+// Job is what a machine gets now.
+type Job struct {
 	Machine string
 	Base    Base
-	// Instructions are the errand, with what goes before it.
+	// Instructions are the job, with what goes before it.
 	Instructions []plans.OneTimeInstruction
 	// Anew says that the machine's etcd begins anew with it, and joins again.
 	Anew bool
@@ -170,14 +170,14 @@ type Errand struct {
 // Saved is a snapshot that was taken.
 type Saved struct {
 	Machine string
-	File    errand.File
+	File    hostjob.File
 }
 
 // Output is a decision.
 type Output struct {
 	// Operation is the next record.
 	Operation operations.Operation
-	Errands   []Errand
+	Jobs      []Job
 	Saved     []Saved
 	// Respec has the cluster become what the request wants.
 	Respec bool

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
@@ -26,7 +26,7 @@ type bed struct {
 	in Input
 	// older has each record be as servers before v0.2 wrote it.
 	older bool
-	// does says what becomes of an errand; nil does it.
+	// does says what becomes of a job; nil does it.
 	does func(m *Machine, task operations.Task)
 }
 
@@ -41,7 +41,7 @@ func newBed(t *testing.T, kind operations.Kind, r Request, roles ...string) *bed
 		Now: noon, Concurrency: 2, Secrets: records.ClusterSecrets{ServerToken: "word"}, Spec: true,
 		Operation: operations.Operation{ID: "op-1", Kind: kind, Subject: "fleet-default/harbour", State: operations.Running, Params: params, Created: noon, Started: noon},
 		Install:   func(string) []plans.OneTimeInstruction { return []plans.OneTimeInstruction{{}} },
-		Fetch:     func(string, int64) (errand.Source, error) { return errand.Source{Link: "https://s3.example/x"}, nil },
+		Fetch:     func(string, int64) (hostjob.Source, error) { return hostjob.Source{Link: "https://s3.example/x"}, nil },
 	}}
 	for i, has := range roles {
 		name := fmt.Sprintf("m%d", i)
@@ -49,7 +49,7 @@ func newBed(t *testing.T, kind operations.Kind, r Request, roles ...string) *bed
 		b.in.Machines = append(b.in.Machines, Machine{
 			Name: name, Title: name, NodeName: "pier-" + name, UID: "uid-" + name, Plan: true, Connected: true, Member: strings.Contains(has, "e"),
 			Roles:   records.Roles{Etcd: strings.Contains(has, "e"), ControlPlane: strings.Contains(has, "c"), Worker: strings.Contains(has, "w")},
-			Applied: true, Wanted: true, Works: true, Host: errand.Host{Distribution: runtimes.K3s(), DataDir: "/var/lib/rancher/k3s", Server: server},
+			Applied: true, Wanted: true, Works: true, Host: hostjob.Host{Distribution: runtimes.K3s(), DataDir: "/var/lib/rancher/k3s", Server: server},
 		})
 	}
 	return b
@@ -82,14 +82,14 @@ func (b *bed) step() (begun []string, out Output) {
 	if out.Token != "" {
 		b.in.Secrets, _ = b.in.Secrets.InForce(out.Token)
 	}
-	for _, e := range out.Errands {
+	for _, e := range out.Jobs {
 		m := b.machine(e.Machine)
 		task := b.running(e.Machine)
-		m.Errand, m.Wanted = fmt.Sprintf("op-1-%s-%d", task.Step, task.Attempts), false
+		m.Job, m.Wanted = fmt.Sprintf("op-1-%s-%d", task.Step, task.Attempts), false
 		if e.Base == Whole {
-			m.Errand, m.Wanted = "", true
-		} else if got := errand.Of(e.Instructions); got != m.Errand {
-			b.Errorf("%s gets the errand %q, want %q", e.Machine, got, m.Errand)
+			m.Job, m.Wanted = "", true
+		} else if got := hostjob.Of(e.Instructions); got != m.Job {
+			b.Errorf("%s gets the job %q, want %q", e.Machine, got, m.Job)
 		}
 		m.Applied, m.Failed, m.Works, m.Output = true, false, true, []byte(`{"file": "/d/`+e.Machine+`", "size": 7, "sha256": "x"}`)
 		if b.does != nil {
@@ -102,7 +102,7 @@ func (b *bed) step() (begun []string, out Output) {
 			b.in.Operation.Tasks[i].Step, b.in.Operation.Tasks[i].Machine = "", ""
 		}
 	}
-	if again := Decide(Input{Now: out.Operation.Started, Operation: out.Operation}); out.Operation.State.Ended() && len(again.Errands) > 0 {
+	if again := Decide(Input{Now: out.Operation.Started, Operation: out.Operation}); out.Operation.State.Ended() && len(again.Jobs) > 0 {
 		b.Error("an operation that has ended begins something")
 	}
 	return begun, out
@@ -115,7 +115,7 @@ func (b *bed) running(machine string) operations.Task {
 			return t
 		}
 	}
-	b.Fatalf("%s gets an errand, and no task of it runs", machine)
+	b.Fatalf("%s gets a job, and no task of it runs", machine)
 	return operations.Task{}
 }
 
@@ -212,7 +212,7 @@ func TestWaits(t *testing.T) {
 		ask   Request
 		roles []string
 		shape func(*Machine)                      // m0, before
-		does  func(m *Machine, t operations.Task) // what becomes of errands
+		does  func(m *Machine, t operations.Task) // what becomes of jobs
 		begun []string                            // until it waits
 		wait  operations.Wait                     // Host and Since are not compared
 		then  func(m *Machine)                    // m0, by which the wait ends
@@ -224,7 +224,7 @@ func TestWaits(t *testing.T) {
 		{name: "for the agent of a server", kind: operations.KindRotateCertificates, roles: []string{"ec", "w"}, shape: away,
 			wait: operations.Wait{Object: "machine m0", Cause: "its agent is away", NextStep: "on the host: systemctl status rancher-system-agent"},
 			then: func(m *Machine) { m.Connected = true }, next: "rotate m0"},
-		{name: "until the errand is carried out", kind: operations.KindSnapshot, roles: []string{"ec", "ec"},
+		{name: "until the job is carried out", kind: operations.KindSnapshot, roles: []string{"ec", "ec"},
 			does: func(m *Machine, _ operations.Task) {
 				m.Applied, m.Cause, m.NextStep = false, "it applies its plan", "look at its log"
 			},
@@ -355,7 +355,9 @@ func TestFailures(t *testing.T) {
 			state: operations.Failed, reason: "nothing was done: take a snapshot on m0: the agent on its host is not there: it is off"},
 		{name: "S3 gives no link", kind: operations.KindRestore, ask: Request{Snapshot: "on-demand", Target: "m0", FromS3: true, Size: 7}, roles: []string{"ec"},
 			shape: func(in *Input) {
-				in.Fetch = func(string, int64) (errand.Source, error) { return errand.Source{}, fmt.Errorf("the bucket has gone") }
+				in.Fetch = func(string, int64) (hostjob.Source, error) {
+					return hostjob.Source{}, fmt.Errorf("the bucket has gone")
+				}
 			},
 			want: []string{"fetch m0"}, state: operations.Failed, reason: "the bucket has gone"},
 	} {
@@ -415,7 +417,7 @@ func TestWhatCannotBegin(t *testing.T) {
 				c.shape(&b.in)
 			}
 			begun, out := b.step()
-			if out.Operation.State != operations.Failed || !strings.Contains(out.Operation.Reason, c.want) || len(begun)+len(out.Errands) > 0 || out.Begun {
+			if out.Operation.State != operations.Failed || !strings.Contains(out.Operation.Reason, c.want) || len(begun)+len(out.Jobs) > 0 || out.Begun {
 				t.Errorf("it is %s: %q, and begins %q", out.Operation.State, out.Operation.Reason, begun)
 			}
 		})
@@ -479,14 +481,14 @@ func TestAMachineThatGoes(t *testing.T) {
 	}
 }
 
-// TestTheSnapshotBeforeACorrection does not wait for what is corrected: the errand comes without the instructions that have failed.
+// TestTheSnapshotBeforeACorrection does not wait for what is corrected: the job comes without the instructions that have failed.
 func TestTheSnapshotBeforeACorrection(t *testing.T) {
 	for failed, want := range map[bool]Base{false: Delivered, true: Files} {
 		b := newBed(t, "upgrade", Request{}, "ecw")
 		b.in.Machines[0].Failed, b.in.Machines[0].Works = failed, !failed
 		out, _ := TakeGuard(b.in)
-		if len(out.Errands) != 1 || out.Errands[0].Base != want || len(out.Errands[0].Instructions) != 1 {
-			t.Errorf("after a plan that failed (%v): %+v, want base %v", failed, out.Errands, want)
+		if len(out.Jobs) != 1 || out.Jobs[0].Base != want || len(out.Jobs[0].Instructions) != 1 {
+			t.Errorf("after a plan that failed (%v): %+v, want base %v", failed, out.Jobs, want)
 		}
 	}
 }
@@ -522,9 +524,9 @@ func TestTheSnapshotBeforeAnUpgrade(t *testing.T) {
 					break
 				}
 				b.in.Operation, b.in.Now = out.Operation, b.in.Now.Add(time.Second)
-				for _, e := range out.Errands {
+				for _, e := range out.Jobs {
 					m := b.machine(e.Machine)
-					m.Errand, m.Applied, m.Failed, m.Fault = errand.Of(e.Instructions), !c.fails, c.fails, "no space"
+					m.Job, m.Applied, m.Failed, m.Fault = hostjob.Of(e.Instructions), !c.fails, c.fails, "no space"
 					m.Output = []byte(`{"file": "/d/x", "size": 7, "sha256": "x"}`)
 				}
 			}
@@ -544,8 +546,8 @@ func TestEveryKindHasAPlan(t *testing.T) {
 	for _, kind := range operations.Kinds() {
 		b := newBed(t, kind, Request{}, "ec")
 		_, out := b.step()
-		if unknown := strings.Contains(out.Operation.Reason, "is not done in steps"); unknown == kind.Stepped() {
-			t.Errorf("%s is done in steps: %v, and it is %s: %s", kind, kind.Stepped(), out.Operation.State, out.Operation.Reason)
+		if unknown := strings.Contains(out.Operation.Reason, "is not done in steps"); unknown == operations.Stepped(kind) {
+			t.Errorf("%s is done in steps: %v, and it is %s: %s", kind, operations.Stepped(kind), out.Operation.State, out.Operation.Reason)
 		}
 	}
 }
@@ -555,7 +557,7 @@ func TestAStepOfANewerServer(t *testing.T) {
 	b := newBed(t, operations.KindSnapshot, Request{}, "ec")
 	b.in.Operation.Tasks = []operations.Task{{ID: "defrag m0", Step: "defrag", Machine: "m0", State: operations.TaskPending}}
 	_, out := b.step()
-	if out.Operation.State != operations.Failed || len(out.Errands) > 0 || !strings.Contains(out.Operation.Reason, `"defrag m0" is not known`) {
-		t.Errorf("it is %s: %s, and machines get %v", out.Operation.State, out.Operation.Reason, out.Errands)
+	if out.Operation.State != operations.Failed || len(out.Jobs) > 0 || !strings.Contains(out.Operation.Reason, `"defrag m0" is not known`) {
+		t.Errorf("it is %s: %s, and machines get %v", out.Operation.State, out.Operation.Reason, out.Jobs)
 	}
 }

@@ -18,9 +18,9 @@ var (
 	token = Step{
 		Name: "token", Title: "have %s write what etcd holds with the new server token",
 		OnFailure: OnFailure{Tries: 3, Irreversible: true, Gone: true, Advice: "; drover operations retry goes on, and looks first how far it came. Until then no server should be restarted: etcd may have the new token, with which none of them starts yet"},
-		Job: func(d *decider, id string, m Machine) (Errand, error) {
+		Job: func(d *decider, id string, m Machine) (Job, error) {
 			if d.Secrets.Next == nil || d.Secrets.Next.Hash() != d.request.TokenHash {
-				return Errand{}, fmt.Errorf("the new token of this rotation is not known here any more; ask for another")
+				return Job{}, fmt.Errorf("the new token of this rotation is not known here any more; ask for another")
 			}
 			return just(m.Host.Token(id, d.Secrets.Next.Token, d.request.TokenHash, d.Secrets.Opening()))
 		},
@@ -36,7 +36,7 @@ var (
 )
 
 // tokenOfNow has a server write what etcd holds with the token that the cluster has.
-func tokenOfNow(d *decider, id string, m Machine) (Errand, error) {
+func tokenOfNow(d *decider, id string, m Machine) (Job, error) {
 	now := d.Secrets.ServerToken
 	return just(m.Host.Token(id, now, installers.HashServerToken(now), []string{now}))
 }

@@ -52,7 +52,7 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, q Watch) {
 		s.sink = &handlerSink{w: w, control: http.NewResponseController(w), hub: h}
 	default:
 		h.options.Logger.Debug("watch not begun", "error", err)
-		return // the connection is gone, there is nobody to answer
+		return // the connection is gone, there is no client to answer
 	}
 	if !h.attach(s, q.Start) {
 		s.sink.cut() // closing; the client will ask another server

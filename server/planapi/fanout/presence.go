@@ -85,7 +85,7 @@ func (p *presence) closed(key string, silent time.Duration) {
 	a.leave = time.AfterFunc(max(p.grace-silent, min(p.grace, leastGrace)), func() { p.left(key) })
 }
 
-// left is the end of the grace: nobody opened a new watch in time.
+// left is the end of the grace: no new watch was opened in time.
 func (p *presence) left(key string) {
 	p.change(key, func(a *attendance) {
 		if a.open == 0 && a.there {
@@ -132,7 +132,7 @@ func (p *presence) forget(key string) {
 	}
 }
 
-// stop ends everything that runs; nobody is notified any more.
+// stop ends everything that runs; no observer is notified any more.
 func (p *presence) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

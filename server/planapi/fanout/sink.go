@@ -86,7 +86,7 @@ func (s *rawSink) send(kind string, object []byte) error {
 }
 
 func (s *rawSink) write(b []byte) error {
-	// A deadline is real time, whatever clock the server's records have.
+	// A deadline is real time, with any clock that the server's records have.
 	if err := s.conn.SetWriteDeadline(time.Now().Add(s.hub.sendTimeout)); err != nil {
 		return fmt.Errorf("send to a watch: %w", err)
 	}

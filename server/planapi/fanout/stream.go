@@ -118,11 +118,11 @@ func (s *stream) offer(c *change, old *records.PlanSecret, gone bool) {
 	}
 }
 
-// push queues an event and sees that somebody sends it. s.mu is held.
+// push queues an event and sees that a goroutine sends it. s.mu is held.
 func (s *stream) push(f frame) {
 	if n := len(s.queue); n > 0 && f.kind == modified {
 		if tail := s.queue[n-1]; tail.change != nil && tail.kind != deleted && tail.change.Key == f.change.Key {
-			f.kind = tail.kind // an ADDED that nobody has seen yet stays one
+			f.kind = tail.kind // an ADDED that was not sent yet stays one
 			s.queue = s.queue[:n-1]
 		}
 	}
@@ -270,7 +270,7 @@ func (s *stream) tick() {
 }
 
 // left is how long the stream may still run. A deadline that a client set counts in
-// real time, whatever clock the server's records have.
+// real time, with any clock that the server's records have.
 func (s *stream) left() time.Duration { return time.Until(s.until) }
 
 // pause is the time to the next tick.

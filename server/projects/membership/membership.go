@@ -213,7 +213,8 @@ func (m *Membership) writing(clusterID string, changed map[string]string) (ops [
 	return ops, nil
 }
 
-// again decides and writes, anew when the record has changed meanwhile.
+// again decides and writes, anew when the record has changed, come or gone meanwhile. What the decision refuses is refused at once,
+// which a retry of the store could not tell from a write in the way.
 func (m *Membership) again(ctx context.Context, once func() ([]store.Op, error)) error {
 	for try := 1; ; try++ {
 		ops, err := once()

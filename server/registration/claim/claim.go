@@ -1,5 +1,5 @@
 // Package claim decides whether a registration may have the place of a machine that is there
-// already. A machine's id is no secret and many know a registration token; whoever has both must
+// already. A machine's id is no secret and many know a registration token; a host that has both must
 // not become a machine whose host is at work. The host itself proves that it has the machine's
 // token. Pure functions over records.
 package claim
@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -20,14 +20,14 @@ const Header = "X-Drover-Machine-Proof"
 // Lasts is how long a registration without proof stays allowed.
 const Lasts = time.Hour
 
-// often is the least time between two records of claims, so that nobody fills the store with them.
+// often is the least time between two records of claims, so that no host fills the store with them.
 const often = time.Minute
 
 // Proof shows that a host has the machine's token with this hash. The token itself is not sent,
 // and the proof holds for one registration token: a server that the host is moved to learns
 // nothing that its old server would take.
 func Proof(tokenHash, registrationToken string) string {
-	return random.Hash(tokenHash + "." + registrationToken)
+	return randomid.Hash(tokenHash + "." + registrationToken)
 }
 
 // Asked is a registration for the place of a machine.

@@ -4,6 +4,7 @@
 package hostrequest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -72,9 +73,7 @@ func (q Request) completedBy(m records.Machine) Request {
 	if _, said := q.Labels[LabelOS]; !said {
 		q.OS = m.OS
 	}
-	if q.NodeName == "" {
-		q.NodeName = m.NodeName
-	}
+	q.NodeName = cmp.Or(q.NodeName, m.NodeName)
 	if len(q.Address) == 0 {
 		q.Address = m.Address
 	}

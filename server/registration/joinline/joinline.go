@@ -120,11 +120,11 @@ const ImportPath = "/v3/import/"
 type Import struct {
 	// ManifestURL has the registration token in it, as have the lines.
 	ManifestURL string
-	// Command trusts what kubectl trusts, Insecure anybody, and Pinned the server's own CA alone.
+	// Command trusts what kubectl trusts, Insecure any server, and Pinned the server's own CA alone.
 	Command, Insecure, Pinned string
 	// CleanupURL has the names of what is to be deleted by hand where the cluster's agent does not answer.
 	CleanupURL string
-	// Spent is when the first agent was let in, with whatever token of the cluster: from then on a token lets in none but those of the
+	// Spent is when the first agent was let in, with any token of the cluster: from then on a token lets in none but those of the
 	// same Kubernetes. Zero before.
 	Spent time.Time
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -52,7 +52,7 @@ func New(o Options) *Report {
 }
 
 // Start writes that a try begins, with all its tasks, and writes from now on what is reported, until Finish.
-func (p *Report) Start(ctx context.Context, params want.Params, generation int64) error {
+func (p *Report) Start(ctx context.Context, params desired.Params, generation int64) error {
 	_, err := p.Operations.Modify(ctx, p.Key, func(o operations.Operation) (operations.Operation, error) {
 		now := p.Now().UTC()
 		for _, s := range p.Steps {

@@ -27,7 +27,7 @@ const (
 `
 )
 
-// Read reads a key file. One that others may read or change is refused; one that is not there is an fs.ErrNotExist.
+// Read reads a key file. A file that others may read or change is refused; a missing file is an fs.ErrNotExist.
 func Read(path string) (*Ring, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -27,7 +27,7 @@ package keyring
 //
 // A large record is compressed, since etcd copies and writes it several times over: where
 // 5,000 hosts report at once, the server has a tenth less to do. What is sealed then
-// has a length that depends on the content a little more than before; nobody sees it who
+// has a length that depends on the content a little more than before; no reader sees it who
 // does not hold the data directory.
 
 import (
@@ -208,7 +208,7 @@ func header(id ID, form byte, content int) []byte {
 	return record
 }
 
-// Open is the JSON that Seal was given for the same place. Whatever else etcd holds there is refused.
+// Open is the JSON that Seal was given for the same place. All else that etcd holds there is refused.
 func (r *Ring) Open(etcdKey string, record []byte) ([]byte, error) {
 	id, form, err := readHeader(record)
 	if err != nil {

@@ -25,7 +25,7 @@ type Document struct {
 	Value     []byte // JSON; nil in a change deletes the document
 }
 
-// All are the steps between schemas in their order: the first leads from schema 1 to 2. One that was released is never changed
+// All are the steps between schemas in their order: the first leads from schema 1 to 2. A step that was released is never changed
 // or taken away.
 func All() []Step {
 	return []Step{

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/randomid"
 )
 
 // shared is what the step reads of a Secret or ConfigMap.
@@ -169,7 +169,7 @@ func marked(d *Document, ids map[string]string) (o shared, changed bool, err err
 	if o.UID != "" {
 		return o, false, nil
 	}
-	o.UID = random.UID()
+	o.UID = randomid.UID()
 	fields := map[string]any{"uid": o.UID}
 	if names := o.names(); len(names) > 0 {
 		bound := map[string]string{}

@@ -97,7 +97,7 @@
 	}
 	// The server's clock counts here, too.
 	function clock(at) { return new Date(at - ahead).toLocaleTimeString(); }
-	// That it was away stays on the page until somebody has read it, also when a new release of the page loads itself.
+	// That it was away stays on the page until the user has read it, also when a new release of the page loads itself.
 	const was = document.getElementById("was"), absences = [], saved = "drover-absences";
 	function remember(from, to) {
 		absences.push("Away from " + clock(from) + " to " + clock(to) + ".");
@@ -119,7 +119,7 @@
 		stream = null;
 		clearTimeout(silence);
 		if (!lost) lost = Date.now();
-		// A stream that a proxy cut is back before anybody is told; a later loss is one of its own.
+		// A stream that a proxy cut is back before the user is told; a later loss is one of its own.
 		const mine = lost, since = clock(lost);
 		setTimeout(() => { if (lost === mine) say("Away since " + since + ": " + why + ". What is shown may be old; the page comes back by itself."); }, Math.max(0, lost + 1500 - Date.now()));
 		clearTimeout(later);
@@ -177,10 +177,10 @@
 	// Forms that show something as soon as something is ticked.
 	document.addEventListener("change", (e) => { const form = e.target.form; if (form && form.hasAttribute("data-send")) form.requestSubmit(); });
 
-	// What was done is said once: not again to whoever loads the page anew, or gets its address.
+	// What was done is said once: not again to a user who loads the page anew, or gets its address.
 	const here = new URL(location.href);
 	if (here.searchParams.has("done")) { here.searchParams.delete("done"); history.replaceState(null, "", here); }
-	// What proves that a form is of this page. Somebody may have logged in again in another window.
+	// What proves that a form is of this page. The user may have logged in again in another window.
 	function proof() { return (document.cookie.match(/(?:^|; )CSRF=([^;]*)/) || [])[1] || ""; }
 	document.addEventListener("submit", (e) => { if (e.target.hasAttribute("data-kept") && proof()) e.target.elements.CSRF.value = proof(); });
 	// Forms that do something are sent once.
@@ -191,7 +191,7 @@
 	});
 	addEventListener("pageshow", () => { for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent; });
 
-	// Files are downloaded, and the page says so: it stays, and nobody else would. Any other answer is a page to be shown.
+	// Files are downloaded, and the page says so: it stays, and nothing else would. Any other answer is a page to be shown.
 	document.addEventListener("submit", async (e) => {
 		const form = e.target, told = form.querySelector("[data-told]");
 		if (!form.hasAttribute("data-file")) return;
@@ -235,7 +235,7 @@
 		into.textContent = "";
 		into.focus();
 		const most = 400000;
-		// The end is followed until somebody scrolls away from it: a new width moves the end, and nobody asked for that.
+		// The end is followed until the user scrolls away from it: a new width moves the end, and the user did not ask for that.
 		let following = true, left = 0, wide = into.clientWidth;
 		function pour(text) {
 			if (into.scrollTop !== left && into.clientWidth === wide) following = into.scrollTop + into.clientHeight >= into.scrollHeight - 4;
@@ -260,7 +260,7 @@
 		} catch (err) { if (!mine.signal.aborted) pour("\n(the server does not answer)\n"); }
 	});
 
-	// Documents are looked at while somebody types them.
+	// Documents are looked at while the user types them.
 	for (const text of document.querySelectorAll("[data-check]")) {
 		const wrong = document.getElementById("wrong");
 		let due = 0, asked = 0;

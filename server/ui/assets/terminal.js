@@ -28,7 +28,7 @@
 		while (length > most && node.firstChild !== node.lastChild) { length -= node.firstChild.length; node.firstChild.remove(); }
 		if (near) down();
 	}
-	// What proves that the form is of this page is that of the session of now: somebody may have logged in again beside it.
+	// What proves that the form is of this page is that of the session of now: the user may have logged in again beside it.
 	function proof() { return (document.cookie.match(/(?:^|; )CSRF=([^;]*)/) || [])[1] || form.elements.CSRF.value; }
 	async function run(line) {
 		running = new AbortController();

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -25,8 +26,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/ui"
-	"github.com/drover-project/drover/server/ui/once"
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/server/ui/idempotency"
 )
 
 // Editor serves the pages on which clusters are made and changed.
@@ -37,12 +37,12 @@ type Editor struct {
 	// Version is what a new cluster is offered.
 	Version func() string
 
-	once once.Forms[applied]
+	once idempotency.Forms[applied]
 }
 
 // New makes the editor.
 func New(page *ui.UI, now func() time.Time, check func([]byte) error, version func() string) *Editor {
-	return &Editor{UI: page, Check: check, Version: version, once: once.Forms[applied]{Now: now, Most: mostForms}}
+	return &Editor{UI: page, Check: check, Version: version, once: idempotency.Forms[applied]{Now: now, Most: mostForms}}
 }
 
 // mostForms is how many forms are remembered.
@@ -72,10 +72,10 @@ type view struct {
 	// Wrong are the faults of the text, and Fault is what is wrong besides.
 	Wrong strictyaml.Errors
 	Fault string
-	// Meanwhile is what somebody else has changed since the document was loaded, as a diff.
+	// Meanwhile is what others have changed since the document was loaded, as a diff.
 	Meanwhile string
 	// Results are what would become of the documents; nil before they were looked at. Seen names them.
-	Results []clusters.Result
+	Results []apitypes.ApplyResult
 	Seen    string
 	// Same says that nothing would change, Other that what would be done is not what was shown before.
 	Same, Other bool
@@ -104,7 +104,7 @@ func (e *Editor) Form(c *route.Call) (route.Answer, error) {
 
 // begin is the page with the document as it is.
 func (e *Editor) begin(c *route.Call) (view, error) {
-	v := view{Here: newCluster, Form: auth.FormToken(c.R), Key: once.NewKey()}
+	v := view{Here: newCluster, Form: auth.FormToken(c.R), Key: idempotency.NewKey()}
 	if at := of(c); at != "" {
 		v.Name, v.Here = c.Param("name"), ui.ClusterURL(c.Param("namespace")+"/"+c.Param("name"))+"/change"
 		var err error
@@ -135,7 +135,7 @@ func document(c *route.Call, at string) (text string, generation int64, err erro
 	if err != nil {
 		return "", 0, err
 	}
-	var cluster views.Cluster
+	var cluster apitypes.Cluster
 	if err := reply.Decode(&cluster); err != nil {
 		return "", 0, err
 	}
@@ -225,7 +225,7 @@ func (e *Editor) look(c *route.Call, v *view) (status int, err error) {
 		v.refused(refused)
 		return refused.Status, nil
 	}
-	var answer views.Applied
+	var answer apitypes.Applied
 	if err := reply.Decode(&answer); err != nil {
 		return 0, err
 	}
@@ -241,7 +241,7 @@ func (e *Editor) look(c *route.Call, v *view) (status int, err error) {
 }
 
 // only says that of clusters just this one is among the results.
-func only(results []clusters.Result, name string) bool {
+func only(results []apitypes.ApplyResult, name string) bool {
 	for _, r := range results {
 		if r.Kind == "" && r.Name != name {
 			return false
@@ -276,7 +276,7 @@ func (e *Editor) apply(c *route.Call, v *view) (applied, error) {
 		v.Results = nil
 		return applied{status: refused.Status}, nil
 	}
-	var answer views.Applied
+	var answer apitypes.Applied
 	if err := reply.Decode(&answer); err != nil {
 		return applied{}, err
 	}
@@ -301,7 +301,7 @@ func (e *Editor) unchanged(v *view) string {
 }
 
 // seenOf names what would be done, without what changes from one moment to the next: states, and which machine is due now.
-func seenOf(results []clusters.Result) string {
+func seenOf(results []apitypes.ApplyResult) string {
 	sum := sha256.New()
 	for _, r := range results {
 		fmt.Fprintf(sum, "%s %s/%s %s %q\n", r.Kind, r.Namespace, r.Name, r.Action, r.Hosts)

@@ -7,10 +7,10 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/api/conditions"
-	"github.com/drover-project/drover/server/decide/verdict"
+	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/ui/picture"
 	"github.com/drover-project/drover/server/views"
@@ -38,8 +38,8 @@ func (s *Source) etcd(cl store.Document[records.Cluster], machines []*store.Docu
 		if api.Reachable {
 			found.Voter, found.Node = api.Details[m.Value.UID].Voter, m.Value.Status.Node
 		}
-		if code := verdict.Code(m.Value.Status.Code); state != records.Active && (code == verdict.NoAPI || code == verdict.OutOfSight) {
-			found.Machine = "" // nobody can say how its node is
+		if code := catalogue.Code(m.Value.Status.Code); state != records.Active && (code == catalogue.NoAPI || code == catalogue.OutOfSight) {
+			found.Machine = "" // how its node is cannot be known
 		}
 		all = append(all, picture.Member{ID: m.Key, Name: picture.Host(views.OfMachine(*m)), State: string(state), Standing: found.Standing()})
 	}
@@ -75,6 +75,6 @@ func (s *Source) deployed(cluster string, m records.Machine) bool {
 		return true
 	}
 	remembered, ok := s.State.RKEStates.Get(cluster)
-	return ok && slices.Contains(remembered.Value.Hosts, want.Address(m)) &&
+	return ok && slices.Contains(remembered.Value.Hosts, desired.Address(m)) &&
 		slices.ContainsFunc(m.Status.History, func(t records.Transition) bool { return t.State == records.Active })
 }

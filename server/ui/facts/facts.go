@@ -1,4 +1,4 @@
-// Package facts gives the page what it shows, out of the state of the server: for whoever asks, and of each thing no
+// Package facts gives the page what it shows, out of the state of the server: for the caller, and of each thing no
 // more than they may see. It also tells the page what changes.
 package facts
 
@@ -7,12 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
@@ -22,7 +24,6 @@ import (
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/ui"
-	"github.com/drover-project/drover/server/versions"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -32,7 +33,7 @@ type Source struct {
 	Settings     *settings.Settings
 	Registration *registration.Registration
 	// DayTwo says which snapshots can be restored.
-	DayTwo *daytwo.Asker
+	DayTwo *etcdops.Service
 	// Events are the changes of states; nil shows none.
 	Events *events.Log
 	// Audit is the audit log; nil shows none.
@@ -127,7 +128,7 @@ func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machi
 }
 
 // rehearsals are those of the snapshots of a cluster. Why one that is due does not begin is what was noted of that.
-func (s *Source) rehearsals(key string) views.Rehearsals {
+func (s *Source) rehearsals(key string) apitypes.Rehearsals {
 	kept, _ := s.State.Rehearsals.Get(key)
 	standing := rehearsals.Standing{Rehearsals: kept.Value, Next: rehearsals.Due(kept.Value, s.Now())}
 	if held := kept.Value.Held; held != nil {
@@ -137,7 +138,7 @@ func (s *Source) rehearsals(key string) views.Rehearsals {
 }
 
 // underWay is the operation that is under way on a cluster or a fleet; nil when none is, or who may not see it.
-func (s *Source) underWay(who auth.Identity, id string, key records.ClusterKey) *views.OperationSummary {
+func (s *Source) underWay(who auth.Identity, id string, key records.ClusterKey) *apitypes.OperationSummary {
 	under, ok := operations.Active(string(key), s.State.OperationsOf(key))
 	if !ok || !auth.May(who, auth.Get, auth.Object{Kind: auth.Operation, Key: under.ID, Cluster: id}) {
 		return nil
@@ -151,20 +152,20 @@ func (s *Source) underWay(who auth.Identity, id string, key records.ClusterKey) 
 }
 
 // snapshots are those of a cluster, oldest first, without the word on whether they can be restored.
-func (s *Source) snapshots(who auth.Identity, d store.Document[records.Cluster]) []views.Snapshot {
-	var all []views.Snapshot
+func (s *Source) snapshots(who auth.Identity, d store.Document[records.Cluster]) []apitypes.Snapshot {
+	var all []apitypes.Snapshot
 	if remembered, ok := s.State.RKEStates.Get(d.Key); ok {
 		for _, one := range remembered.Value.Snapshots {
 			all = append(all, views.OfSnapshot(records.ClusterKey(d.Key), one))
 		}
 		return all
 	}
-	for _, one := range daytwo.Known(s.State, d.Value, daytwo.OpensBucket(s.State, who, d.Value)) {
+	for _, one := range etcdops.Known(s.State, d.Value, etcdops.OpensBucket(s.State, who, d.Value)) {
 		if one.Value.Missing.IsZero() {
 			all = append(all, views.OfFile(one.Value, false, ""))
 		}
 	}
-	slices.SortStableFunc(all, func(a, b views.Snapshot) int { return a.Created.Compare(b.Created) })
+	slices.SortStableFunc(all, func(a, b apitypes.Snapshot) int { return a.Created.Compare(b.Created) })
 	return all
 }
 
@@ -185,14 +186,14 @@ func (s *Source) cluster(who auth.Identity, key string) (ui.Cluster, bool) {
 	c.Why = views.OfCauses(d.Value, plain, c.Operation, "")
 	for _, o := range slices.Backward(s.State.OperationsBySubject.Find(in)) {
 		if len(c.Operations) < mostOperations && auth.May(who, auth.Get, auth.Object{Kind: auth.Operation, Key: o.Value.ID, Cluster: id}) {
-			shown := views.Operation{OperationSummary: views.SummaryOf(*o)}
+			shown := apitypes.Operation{OperationSummary: views.SummaryOf(*o)}
 			if !o.Value.State.Ended() {
 				shown = views.OfOperation(*o)
 			}
 			c.Operations = append(c.Operations, shown)
 		}
 	}
-	slices.SortStableFunc(c.Operations, func(a, b views.Operation) int { return b.Created.Compare(a.Created) })
+	slices.SortStableFunc(c.Operations, func(a, b apitypes.Operation) int { return b.Created.Compare(a.Created) })
 	if s.Events != nil && auth.May(who, auth.Get, auth.In(id, auth.Event)) {
 		found := s.Events.From(id, 0)
 		for _, e := range slices.Backward(found[max(0, len(found)-mostEvents):]) {
@@ -211,12 +212,12 @@ func (s *Source) cluster(who auth.Identity, key string) (ui.Cluster, bool) {
 	return c, true
 }
 
-func (s *Source) join(who auth.Identity, key string) (j views.Join, docker, ok bool) {
+func (s *Source) join(who auth.Identity, key string) (j apitypes.Join, docker, ok bool) {
 	d, ok := s.State.Clusters.Get(key)
 	if !ok || !auth.May(who, auth.Get, auth.OfCluster(d.Value.ID)) || !auth.May(who, auth.Get, auth.In(d.Value.ID, auth.RegistrationToken)) {
 		return j, false, false
 	}
-	j = views.Join{Type: "join", Cluster: d.Value.Name}
+	j = apitypes.Join{Type: "join", Cluster: d.Value.Name}
 	token, ok := s.State.RegistrationTokens.Get(d.Value.ID + "/" + registration.DefaultToken)
 	if !ok {
 		j.Problem = "The cluster has no registration token."
@@ -230,7 +231,7 @@ func (s *Source) join(who auth.Identity, key string) (j views.Join, docker, ok b
 	case !j.Expires.IsZero() && !s.Now().Before(j.Expires):
 		j.Problem = "The token expired at " + j.Expires.UTC().Format(time.RFC3339) + "."
 	case command.Import.Command != "":
-		j.Command, j.Import = command.Import.Pinned, &views.Import{Command: command.Import.Command, Spent: command.Import.Spent}
+		j.Command, j.Import = command.Import.Pinned, &apitypes.Import{Command: command.Import.Command, Spent: command.Import.Spent}
 	default:
 		j.Command = command.Line
 	}
@@ -243,7 +244,7 @@ func (s *Source) operation(who auth.Identity, id string) (ui.Operation, bool) {
 		return ui.Operation{}, false
 	}
 	about, fleet := auth.Object{Kind: auth.Operation, Key: d.Value.ID}, false
-	var of *views.Cluster
+	var of *apitypes.Cluster
 	if cl, ok := s.State.Clusters.Get(d.Value.Subject); ok {
 		if about.Cluster = cl.Value.ID; auth.May(who, auth.Get, auth.OfCluster(cl.Value.ID)) {
 			shown := views.OfCluster(cl, 0)

@@ -6,19 +6,21 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/ui"
-	"github.com/drover-project/drover/server/versions"
 	"github.com/drover-project/drover/server/views"
 )
 
-func (s *Source) fleets(who auth.Identity) []views.Fleet {
-	var all []views.Fleet
+func (s *Source) fleets(who auth.Identity) []apitypes.Fleet {
+	var all []apitypes.Fleet
 	for _, d := range s.State.Fleets.List() {
 		if !auth.May(who, auth.ListAll, auth.Object{Kind: auth.Fleet, Key: d.Value.ID}) {
 			continue
@@ -32,8 +34,8 @@ func (s *Source) fleets(who auth.Identity) []views.Fleet {
 	return all
 }
 
-func (s *Source) versions() views.Versions {
-	known, answer := s.Versions(), views.Versions{Source: views.OfVersionSource(s.VersionStatus())}
+func (s *Source) versions() apitypes.Versions {
+	known, answer := s.Versions(), apitypes.Versions{Source: views.OfVersionSource(s.VersionStatus())}
 	for _, runtime := range versions.Runtimes() {
 		for _, name := range known.List(runtime) {
 			answer.Data = append(answer.Data, views.OfVersion(known, name))
@@ -42,8 +44,8 @@ func (s *Source) versions() views.Versions {
 	return answer
 }
 
-func (s *Source) tokens(who auth.Identity) []views.Token {
-	var all []views.Token
+func (s *Source) tokens(who auth.Identity) []apitypes.Token {
+	var all []apitypes.Token
 	for _, d := range s.State.TokensByUser.Find(who.UserID) {
 		all = append(all, views.OfToken(d.Value, s.Used(d.Key)))
 	}
@@ -82,7 +84,7 @@ func (s *Source) settings(who auth.Identity) []ui.Setting {
 	var all []ui.Setting
 	for _, one := range s.Settings.List() {
 		if auth.May(who, auth.Get, auth.Object{Kind: auth.Setting, Key: one.Name}) {
-			all = append(all, ui.Setting{Name: one.Name, Value: one.Value, Source: string(one.Source), Customized: one.Customized, ReadOnly: one.ReadOnly})
+			all = append(all, ui.Setting{Name: one.Name, About: strings.ReplaceAll(one.About, "`", ""), Value: one.Value, Source: string(one.Source), Customized: one.Customized, ReadOnly: one.ReadOnly})
 		}
 	}
 	return all
@@ -127,7 +129,7 @@ func (s *Source) audit(ctx context.Context, who auth.Identity, wanted ui.AuditWa
 		return ui.AuditPart{}, err
 	}
 	part := ui.AuditPart{First: found.First, Last: found.Last, Latest: latest}
-	part.Audit = views.Audit{Server: s.Audit.Server, Level: int(s.Audit.Level()), Data: found.Entries, More: found.More, Torn: found.Torn}
+	part.Audit = apitypes.Audit{Server: s.Audit.Server, Level: int(s.Audit.Level()), Data: found.Entries, More: found.More, Torn: found.Torn}
 	_, part.Lost = s.Audit.Totals()
 	return part, nil
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/decide/plandiff"
@@ -17,9 +18,9 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
-func (s *Source) machines(who auth.Identity, clusterID string) []views.Machine {
+func (s *Source) machines(who auth.Identity, clusterID string) []apitypes.Machine {
 	all := s.State.Machines.List()
-	shown := make([]views.Machine, 0, len(all))
+	shown := make([]apitypes.Machine, 0, len(all))
 	for _, d := range all {
 		if (clusterID == "" || d.Value.ClusterID == clusterID) && auth.May(who, auth.Get, aboutMachine(&d.Value)) {
 			shown = append(shown, views.OfMachine(d))
@@ -57,7 +58,7 @@ func (s *Source) machine(who auth.Identity, key string) (ui.Machine, bool) {
 }
 
 // units are those of systemd that a machine of a distribution has; all of them where that is not known.
-func units(m views.Machine, distribution string) []string {
+func units(m apitypes.Machine, distribution string) []string {
 	agent, server := "rancher-system-agent", m.Roles.Etcd || m.Roles.ControlPlane
 	switch {
 	case m.Docker != nil:
@@ -77,7 +78,7 @@ func units(m views.Machine, distribution string) []string {
 }
 
 // why is why the machine is not well, among the others of its cluster that who may see.
-func (s *Source) why(who auth.Identity, d store.Document[records.Machine]) views.Why {
+func (s *Source) why(who auth.Identity, d store.Document[records.Machine]) apitypes.Why {
 	in := d.Value.Cluster()
 	var machines []records.Machine
 	for _, m := range s.machinesOf(who, in) {
@@ -89,7 +90,7 @@ func (s *Source) why(who auth.Identity, d store.Document[records.Machine]) views
 	}
 	cl, ok := s.State.Clusters.Get(string(in))
 	if !ok {
-		return views.Why{Well: true}
+		return apitypes.Why{Well: true}
 	}
 	return views.OfCauses(cl.Value, machines, operation, d.Key)
 }

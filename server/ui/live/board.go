@@ -13,12 +13,12 @@ const (
 	// leastGap is from the begin of one drawing of a picture to that of the next: five a second at most.
 	leastGap = 200 * time.Millisecond
 	// part is how much of the processors' time all drawing takes in the long run: one in so many. burst may be taken at
-	// once, so that nobody waits while little changes.
+	// once, so that no page waits while little changes.
 	part  = 24
 	burst = 500 * time.Millisecond
 	// delivery is what it takes to give a drawing to one page, about.
 	delivery = 50 * time.Microsecond
-	// mostCost bounds what one drawing is charged with, as a machine that stood still is nobody's drawing.
+	// mostCost bounds what one drawing is charged with, as a machine that stood still is no drawing's cost.
 	mostCost = 500 * time.Millisecond
 	// mostAsks is how many pictures ask others at once.
 	mostAsks = 16
@@ -32,7 +32,7 @@ type Drawing struct {
 	Plain, Packed []byte
 	// Topics are those whose changes it shows; nil are those of the drawing before.
 	Topics []string
-	// Ask waits for what others have to say, after which the picture is drawn again; nil where nobody has to be asked. It is called
+	// Ask waits for what others have to say, after which the picture is drawn again; nil where no request is needed. It is called
 	// after a Rest.
 	Ask  func()
 	Rest time.Duration
@@ -40,7 +40,7 @@ type Drawing struct {
 	Err error
 }
 
-// Draw draws what there is now, and waits for nobody. changed says that something of what is shown may have changed; otherwise
+// Draw draws what there is now, and never waits. changed says that something of what is shown may have changed; otherwise
 // it is only that Ask has returned. It is never called twice at once.
 type Draw func(changed bool) Drawing
 
@@ -105,7 +105,7 @@ func (b *Board) Open(topics ...string) *Viewer {
 	return v
 }
 
-// Show has the page show what all pages of a key show, drawn by the Draw of any of them. Whoever has the key may see
+// Show has the page show what all pages of a key show, drawn by the Draw of any of them. A page that has the key may see
 // what each of them draws.
 func (v *Viewer) Show(key string, draw Draw) {
 	b := v.board
@@ -167,7 +167,7 @@ func (b *Board) join(v *Viewer, key string, draw Draw) {
 	}
 }
 
-// leave takes a page from its picture, under mu. It returns the picture when that was the last page and nobody draws it; it
+// leave takes a page from its picture, under mu. It returns the picture when that was the last page and it is not being drawn; it
 // is to be closed then.
 func (b *Board) leave(v *Viewer) *picture {
 	p := v.picture
@@ -314,7 +314,7 @@ func (b *Board) ask(p *picture, ask func()) {
 	b.serve()
 }
 
-// guarded draws. What panics here would end the server, as it is nobody's request.
+// guarded draws. What panics here would end the server, as it is in no request.
 func (b *Board) guarded(draw Draw, changed bool) (d Drawing) {
 	defer func() {
 		if fault := recover(); fault != nil {

@@ -1,4 +1,4 @@
-// Package live keeps what open pages show. Whoever sees a change names the topics that it touches (Hub); what shows one
+// Package live keeps what open pages show. The code that sees a change names the topics that it touches (Hub); what shows one
 // of them is drawn again, once for all pages that show the same, and in a bounded share of the time (Board). Nothing is
 // queued: what is told twice is looked at once, and a page that is slow gets the newest drawing and none of those before.
 package live

@@ -42,7 +42,7 @@ type Evidence struct {
 	// Probed says what a health question on the host came to last, of an agent that is there; nil when none was answered.
 	Probed *bool
 	// Voter is what the node reports of its member, and Node the node itself; both as the cluster's API shows them now, nil and
-	// unknown while nobody can ask it.
+	// unknown while it cannot be asked.
 	Voter observed.Voter
 	Node  *records.NodeRef
 }

@@ -5,17 +5,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/views"
 )
 
 // TestTiers: what is not well is in the picture however many machines there are, and of the rest is told how many are in each state.
 func TestTiers(t *testing.T) {
-	var machines []views.Machine
+	var machines []apitypes.Machine
 	for i := range 1000 {
-		m := views.Machine{ID: fmt.Sprint("ns/m", i), NodeName: fmt.Sprintf("host-%04d", i), State: records.Active, Roles: records.Roles{Worker: true}}
+		m := apitypes.Machine{ID: fmt.Sprint("ns/m", i), NodeName: fmt.Sprintf("host-%04d", i), State: records.Active, Roles: records.Roles{Worker: true}}
 		switch {
 		case i == 999:
 			m.State = records.Unavailable
@@ -146,7 +146,7 @@ func TestTimeline(t *testing.T) {
 		{"all at once", operations.Succeeded, 0, []operations.Task{task(0, 0)}, 0, 0, [][2]int{{0, 6}}, false},
 		{"queued", operations.Queued, -1, []operations.Task{task(-1, -1)}, 10, 0, [][2]int{{0, 0}}, true},
 	} {
-		o := views.Operation{OperationSummary: views.OperationSummary{State: c.state}, Tasks: c.tasks}
+		o := apitypes.Operation{OperationSummary: apitypes.OperationSummary{State: c.state}, Tasks: c.tasks}
 		if !c.nothing {
 			o.Started = begin
 		}

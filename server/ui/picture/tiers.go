@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-project/drover/server/views"
+	"github.com/drover-project/drover/apitypes"
 )
 
 // Tier is the machines of a cluster that change together.
@@ -34,18 +34,18 @@ const (
 )
 
 // Tiers are the machines of a cluster, those that are not well first.
-func Tiers(machines []views.Machine) []Tier {
+func Tiers(machines []apitypes.Machine) []Tier {
 	machines = slices.Clone(machines)
-	slices.SortStableFunc(machines, func(a, b views.Machine) int {
+	slices.SortStableFunc(machines, func(a, b apitypes.Machine) int {
 		return cmp.Or(CompareStates(string(a.State), string(b.State)), strings.Compare(Host(a), Host(b)))
 	})
-	tiers := make([]Tier, len(views.Tiers))
-	rest := make([]map[string]int, len(views.Tiers))
-	for i, title := range views.Tiers {
+	tiers := make([]Tier, len(apitypes.Tiers))
+	rest := make([]map[string]int, len(apitypes.Tiers))
+	for i, title := range apitypes.Tiers {
 		tiers[i].Title, rest[i] = title, map[string]int{}
 	}
 	for _, m := range machines {
-		i := views.TierOf(m.Init, m.Roles)
+		i := apitypes.TierOf(m.Init, m.Roles)
 		t := &tiers[i]
 		if t.Total++; len(t.Tiles) >= mostTiles {
 			rest[i][string(m.State)]++

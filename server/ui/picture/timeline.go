@@ -6,8 +6,8 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/views"
 )
 
 // Timeline is the tasks of an operation over one axis of time, in their order.
@@ -33,7 +33,7 @@ const (
 )
 
 // TimelineOf is that of an operation at a moment.
-func TimelineOf(o views.Operation, now time.Time) Timeline {
+func TimelineOf(o apitypes.Operation, now time.Time) Timeline {
 	t := Timeline{Begin: o.Started, Open: !o.State.Ended()}
 	last := o.Ended
 	for _, one := range o.Tasks {

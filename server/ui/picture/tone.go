@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"strings"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
@@ -45,7 +46,7 @@ func CompareStates(a, b string) int {
 }
 
 // Host is what people call a machine: its node, or its host.
-func Host(m views.Machine) string {
+func Host(m apitypes.Machine) string {
 	if m.Node != nil && m.Node.Name != "" {
 		return m.Node.Name
 	}
@@ -54,27 +55,27 @@ func Host(m views.Machine) string {
 
 // Causes are those of a cluster or a machine: First those that stand by themselves, and Below those of machines that wait for others.
 type Causes struct {
-	views.Why
+	apitypes.Why
 	First, Below []Cause
 }
 
 // Cause is one with whether who looks may read logs on its host.
 type Cause struct {
-	views.Cause
+	apitypes.Cause
 	MayRead bool
 	// Lines is how many of the last lines of a log are asked for.
 	Lines int
 }
 
 // CausesOf are those of a tree.
-func CausesOf(w views.Why, mayRead bool) Causes {
-	shown := func(all []views.Cause) []Cause {
+func CausesOf(w apitypes.Why, mayRead bool) Causes {
+	shown := func(all []apitypes.Cause) []Cause {
 		var causes []Cause
 		for _, c := range all {
 			causes = append(causes, Cause{Cause: c, MayRead: mayRead, Lines: views.CauseLines})
 		}
 		return causes
 	}
-	first, below := w.Tree()
+	first, below := views.Tree(w)
 	return Causes{Why: w, First: shown(first), Below: shown(below)}
 }

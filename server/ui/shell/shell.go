@@ -1,5 +1,5 @@
 // Package shell writes command lines that people copy into a shell. What is in them may come from an address or from a
-// document, and so from anybody: each such value is one word of the line and nothing else.
+// document, and so from any author: each such value is one word of the line and nothing else.
 package shell
 
 import (
@@ -24,7 +24,7 @@ func Quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// unseen characters are those that nobody sees, or that a terminal takes for a key: one that deletes the line into which the
+// unseen characters are those that are not seen, or that a terminal takes for a key: one that deletes the line into which the
 // word is pasted would turn the rest of the word into a command.
 func unseen(r rune) bool { return r != '\n' && (r == utf8.RuneError || !unicode.IsPrint(r)) }
 

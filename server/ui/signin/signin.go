@@ -29,7 +29,7 @@ type Pages struct {
 	Setting func(name string) string
 	// Session is how long a login lasts.
 	Session func() time.Duration
-	// Doors are further ways to log in, from which somebody comes back to an address of the page; nil is none.
+	// Doors are further ways to log in, from which a user comes back to an address of the page; nil is none.
 	Doors func(to string) []Door
 	// Directories take a name and a password, and Enter gives the browser a session of who they belong to. Nil is none.
 	Directories func() []Directory
@@ -54,7 +54,7 @@ const maxForm = 16 << 10
 type loginView struct {
 	// To is where they wanted to go, Username what they gave, Fault what was wrong with it.
 	To, Username, Fault string
-	// First says that nobody has changed the password of the first start.
+	// First says that no one has changed the password of the first start.
 	First bool
 	Over  bool
 	Doors []Door
@@ -94,7 +94,7 @@ func (p *Pages) LogIn(c *route.Call) (route.Answer, error) {
 		v.Fault = fault
 		return route.Answer{}, p.showLogin(c, status, v)
 	}
-	if proof.Foreign(c.R) { // a page that logs people in as somebody else
+	if proof.Foreign(c.R) { // a page that logs people in as another user
 		return refuse(http.StatusForbidden, "The form was sent from a page of another server. Log in here.")
 	}
 	if len(v.Username) > auth.MaxUsername {
@@ -104,7 +104,7 @@ func (p *Pages) LogIn(c *route.Call) (route.Answer, error) {
 	if v.Directory = form.Get("directory"); v.Directory != "" {
 		return p.logInBy(c, v, form.Get("password"), refuse)
 	}
-	c.Concern(p.Auth.Known(v.Username)) // what is nobody's name could be a password
+	c.Concern(p.Auth.Known(v.Username)) // what is no user's name could be a password
 	user, err := p.Auth.Login(c.Ctx(), v.Username, form.Get("password"), c.Source())
 	if err != nil {
 		status, fault := p.loginFault(err, c)
@@ -143,7 +143,7 @@ func (p *Pages) logInBy(c *route.Call, v loginView, password string, refuse func
 	return p.UI.LeadTo(c, v.To), nil
 }
 
-// loginFault is why somebody was not let in, as a sentence.
+// loginFault is why a user was not let in, as a sentence.
 func (p *Pages) loginFault(err error, c *route.Call) (status int, fault string) {
 	wait := func(e interface{ Error() string }, after float64) string {
 		c.W.Header().Set("Retry-After", strconv.Itoa(int(after+0.999)))
@@ -159,7 +159,7 @@ func (p *Pages) loginFault(err error, c *route.Call) (status int, fault string) 
 	case errors.Is(err, auth.ErrWrongPassword):
 		return http.StatusUnauthorized, "User name and password do not belong together."
 	case errors.Is(err, auth.ErrDisabled):
-		return http.StatusForbidden, "This user is disabled. Somebody who looks after users can enable it: drover users enable NAME."
+		return http.StatusForbidden, "This user is disabled. An administrator of users can enable it: drover users enable NAME."
 	}
 	p.Logger.Error("log in on the page", "error", err)
 	return http.StatusInternalServerError, "The server failed; its log says why. Try again in a moment."

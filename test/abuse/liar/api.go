@@ -1,6 +1,7 @@
 package liar
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -128,10 +129,7 @@ func (l *lying) api(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	kind := kinds[rest[0]]
-	if kind == "" {
-		kind = "Thing"
-	}
+	kind := cmp.Or(kinds[rest[0]], "Thing")
 	switch {
 	case r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch:
 		l.taken(w, r, kind, version)

@@ -13,7 +13,7 @@ import (
 const module = "github.com/drover-project/drover/"
 
 // elsewhere are packages that ask neither hosts nor clusters: directories of people, and the other servers of a store.
-var elsewhere = []string{"server/directories", "server/hosts/relay", "server/discovery", "server/versions", "server/source"}
+var elsewhere = []string{"server/directories", "server/hosts/relay", "server/discovery", "server/clientip"}
 
 // Find is what the product's code asks of hosts and clusters, by "package function" and in the words of Question.Calls.
 func Find(dir string) (map[string][]string, error) {

@@ -8,6 +8,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -89,12 +90,8 @@ func withDefaults(o Options) Options {
 	if o.CacheDir == "" {
 		o.CacheDir = os.Getenv("DROVER_CACHE")
 	}
-	if o.CacheDir == "" {
-		o.CacheDir = "/var/cache/drover"
-	}
-	if o.RunPrefix == "" {
-		o.RunPrefix = "/run/drover-docker"
-	}
+	o.CacheDir = cmp.Or(o.CacheDir, "/var/cache/drover")
+	o.RunPrefix = cmp.Or(o.RunPrefix, "/run/drover-docker")
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -165,7 +165,7 @@ func etcdctl(ctx context.Context, s snapshot, file string) error {
 	return nil
 }
 
-// delete removes a snapshot, packed and not. One that is not there is not an error.
+// delete removes a snapshot, packed and not. A missing snapshot is not an error.
 func (s snapshot) delete() error {
 	if s.name == "" {
 		return errors.New("a snapshot needs a --name")

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -15,10 +16,7 @@ import (
 )
 
 func main() {
-	cache := os.Getenv("DROVER_CACHE")
-	if cache == "" {
-		cache = "/var/cache/drover"
-	}
+	cache := cmp.Or(os.Getenv("DROVER_CACHE"), "/var/cache/drover")
 	flag.StringVar(&cache, "cache", cache, "the directory that keeps it")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

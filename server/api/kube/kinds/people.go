@@ -32,7 +32,7 @@ func ofPeople() []Definition {
 }
 
 func userSchema() *schema.Schema {
-	return objectSchema("Somebody who may log in. A password is no part of it: drover users passwd sets one.", map[string]*schema.Schema{
+	return objectSchema("A user, who may log in. A password is no part of it: drover users passwd sets one.", map[string]*schema.Schema{
 		"username": schema.Text("The login name, which never changes."), "displayName": schema.Text("Their name."), "description": schema.Text("A few words about them."),
 		"principalIds": schema.List("By what this server and directories know them.", schema.Text("")),
 		"enabled":      schema.Flag("Whether they may log in; true unless it is said."), "mustChangePassword": schema.Flag("Whether they have to choose another password at their next login."),
@@ -74,7 +74,7 @@ func bindingSchema(role string, place map[string]*schema.Schema) *schema.Schema 
 	for name, one := range place {
 		fields[name] = one
 	}
-	return objectSchema("Gives a role to somebody. Nothing of it changes but labels and annotations.", fields)
+	return objectSchema("Gives a role to a user or a group. Nothing of it changes but labels and annotations.", fields)
 }
 
 func projectSchema() *schema.Schema {

@@ -64,7 +64,7 @@ func Created(gvk kschema.GroupVersionKind, content map[string]any, manager strin
 	return Updated(gvk, map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind}, content, manager)
 }
 
-// Updated is whose the fields are when somebody puts an object in place of another; nil when that changes nothing.
+// Updated is whose the fields are when a client puts an object in place of another; nil when that changes nothing.
 func Updated(gvk kschema.GroupVersionKind, before, after map[string]any, manager string) (json.RawMessage, error) {
 	m, err := fields(gvk)
 	if err != nil {

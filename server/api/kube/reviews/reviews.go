@@ -96,7 +96,7 @@ type API struct {
 	Groups func(userID string) []string
 }
 
-// allows says whether somebody may do something with a type, or with one object of it.
+// allows says whether a user may do something with a type, or with one object of it.
 func (t Type) allows(who auth.Identity, verb string, o auth.Object) bool {
 	may := mayVerb(verb)
 	if may == auth.List && t.Of == auth.Namespace {
@@ -135,7 +135,7 @@ func openPath(asked authorizationv1.NonResourceAttributes) bool {
 	return (asked.Verb == "get" || asked.Verb == "head") && slices.Contains([]string{"api", "apis", "openapi", "version", "healthz"}, first)
 }
 
-// can says whether somebody may do something; asked about several things, whether they may do all of them.
+// can says whether a user may do something; asked about several things, whether they may do all of them.
 func (a API) can(who auth.Identity, asked authorizationv1.ResourceAttributes) (bool, string) {
 	found, allowed := false, true
 	for _, t := range a.Types {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/server/api/looks"
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/preferences"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -22,7 +22,7 @@ import (
 //
 // Wire source: rancher/steve pkg/resources/userpreferences.
 func userPreferences(s *state.State, now func() time.Time) steve.Type {
-	own := &looks.API{State: s, Now: now}
+	own := &preferences.API{State: s, Now: now}
 	show := func(u records.User) steve.Seen {
 		data := map[string]string{}
 		for _, d := range s.Preferences.ListIn(u.ID + "/") {

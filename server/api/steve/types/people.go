@@ -3,7 +3,7 @@
 package types
 
 import (
-	"github.com/drover-project/drover/server/api/forms"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/kube/persons"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -41,7 +41,7 @@ func Person(k persons.Kind) steve.Type {
 // Settings are the type of settings; the revision is that of one by its name.
 func Settings(of *settings.Settings, revision func(name string) int64) steve.Type {
 	seen := func(s settings.Setting) steve.Seen {
-		return steve.Seen{About: auth.Object{Kind: auth.Setting, Key: s.Name}, Content: forms.Setting(s, revision(s.Name))}
+		return steve.Seen{About: auth.Object{Kind: auth.Setting, Key: s.Name}, Content: k8sobjects.Setting(s, revision(s.Name))}
 	}
 	return steve.Type{
 		Schema: steve.Schema{Group: "management.cattle.io", Version: "v3", Kind: "Setting", Resource: "settings"}, Of: auth.Setting, Collection: subscribe.Settings,
@@ -56,7 +56,7 @@ func Settings(of *settings.Settings, revision func(name string) int64) steve.Typ
 			s := of.Get(id)
 			return seen(s), s.Name != ""
 		},
-		// One that is gone from the store is back at its default.
+		// A setting that is gone from the store is back at its default.
 		Changed: func(c subscribe.Change) (string, *steve.Seen, bool) { return c.Key, nil, true },
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -48,7 +48,7 @@ func snapshots(s *state.State) steve.Type {
 	show := func(d store.Document[records.Snapshot]) (steve.Seen, bool) {
 		one := d.Value
 		cluster, ok := s.Clusters.Get(string(one.Cluster))
-		if !ok || daytwo.Foreign(s, cluster.Value, one) {
+		if !ok || etcdops.Foreign(s, cluster.Value, one) {
 			return steve.Seen{}, false
 		}
 		where, file, status, state := one.File, one.Name(), "successful", conditions.Well()

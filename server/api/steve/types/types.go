@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/conditions"
-	"github.com/drover-project/drover/server/api/forms"
-	"github.com/drover-project/drover/server/api/looks"
+	"github.com/drover-project/drover/server/api/k8sobjects"
+	"github.com/drover-project/drover/server/api/preferences"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
@@ -19,7 +19,7 @@ import (
 
 // Of are those types.
 func Of(s *state.State, now func() time.Time) []steve.Type {
-	return append([]steve.Type{nodes(s), tokens(s, now), preferences(s), userPreferences(s, now), features(), snapshots(s)}, none()...)
+	return append([]steve.Type{nodes(s), tokens(s, now), preferenceType(s), userPreferences(s, now), features(), snapshots(s)}, none()...)
 }
 
 func schema(kind, resource string, namespaced bool) steve.Schema {
@@ -52,7 +52,7 @@ func nodes(s *state.State) steve.Type {
 	show := func(d store.Document[records.Machine]) steve.Seen {
 		return steve.Seen{
 			About:   auth.Object{Kind: auth.Machine, Key: conditions.NodeID(d.Value), Cluster: d.Value.ClusterID},
-			Content: forms.Node(d), State: conditions.Machine(d.Value),
+			Content: k8sobjects.Node(d), State: conditions.Machine(d.Value),
 		}
 	}
 	id := func(m records.Machine) string { return strings.Replace(conditions.NodeID(m), ":", "/", 1) }
@@ -90,7 +90,7 @@ func nodes(s *state.State) steve.Type {
 
 func tokens(s *state.State, now func() time.Time) steve.Type {
 	show := func(d store.Document[records.Token]) steve.Seen {
-		return steve.Seen{About: auth.Object{Kind: auth.Token, Key: d.Key, Owner: d.Value.UserID}, Content: forms.Token(d, now())}
+		return steve.Seen{About: auth.Object{Kind: auth.Token, Key: d.Key, Owner: d.Value.UserID}, Content: k8sobjects.Token(d, now())}
 	}
 	return steve.Type{
 		Schema: schema("Token", "tokens", false), Of: auth.Token, Collection: subscribe.Tokens, Own: true,
@@ -100,9 +100,9 @@ func tokens(s *state.State, now func() time.Time) steve.Type {
 	}
 }
 
-func preferences(s *state.State) steve.Type {
+func preferenceType(s *state.State) steve.Type {
 	show := func(d store.Document[records.Preference]) steve.Seen {
-		return steve.Seen{About: auth.Object{Kind: auth.Preference, Key: d.Value.Name, Owner: d.Value.UserID}, Content: forms.Preference(d)}
+		return steve.Seen{About: auth.Object{Kind: auth.Preference, Key: d.Value.Name, Owner: d.Value.UserID}, Content: k8sobjects.Preference(d)}
 	}
 	return steve.Type{
 		Schema: schema("Preference", "preferences", true), Of: auth.Preference, Collection: subscribe.Preferences, Own: true,
@@ -113,20 +113,20 @@ func preferences(s *state.State) steve.Type {
 }
 
 func features() steve.Type {
-	show := func(f looks.Feature) steve.Seen {
-		return steve.Seen{About: auth.Object{Kind: auth.Feature, Key: f.Name}, Content: forms.Feature(f.Name, f.Description, f.On)}
+	show := func(f preferences.Feature) steve.Seen {
+		return steve.Seen{About: auth.Object{Kind: auth.Feature, Key: f.Name}, Content: k8sobjects.Feature(f.Name, f.Description, f.On)}
 	}
 	return steve.Type{
 		Schema: schema("Feature", "features", false), Of: auth.Feature,
 		List: func() []steve.Seen {
 			var all []steve.Seen
-			for _, f := range looks.Features() {
+			for _, f := range preferences.Features() {
 				all = append(all, show(f))
 			}
 			return all
 		},
 		Get: func(id string) (steve.Seen, bool) {
-			for _, f := range looks.Features() {
+			for _, f := range preferences.Features() {
 				if f.Name == id {
 					return show(f), true
 				}

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,9 +60,7 @@ func run(command, container string, input []byte, out io.Writer) error {
 	if container == "" || strings.ContainsRune(container, filepath.Separator) {
 		return fmt.Errorf("%q is not a valid container id", container)
 	}
-	if c.DataDir == "" {
-		c.DataDir = defaultDataDir
-	}
+	c.DataDir = cmp.Or(c.DataDir, defaultDataDir)
 	kept := filepath.Join(c.DataDir, container)
 	if command == "ADD" {
 		delegate, err := c.delegate()
@@ -89,9 +88,7 @@ func run(command, container string, input []byte, out io.Writer) error {
 
 // delegate is the configuration of the plugin that does the work.
 func (c config) delegate() ([]byte, error) {
-	if c.SubnetFile == "" {
-		c.SubnetFile = defaultSubnetFile
-	}
+	c.SubnetFile = cmp.Or(c.SubnetFile, defaultSubnetFile)
 	text, err := os.ReadFile(c.SubnetFile)
 	if err != nil {
 		return nil, fmt.Errorf("flannel has no subnet yet: %w", err)

@@ -1,0 +1,179 @@
+// What is done to machines, operations and fleets.
+
+package actions
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/ui/shell"
+)
+
+// machineAt is where drover's own API has the machine.
+func (s Subject) machineAt() string {
+	namespace, name, _ := strings.Cut(s.Key, "/")
+	return "/v1-drover/machines/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
+}
+
+// node is an action on the machine's node, which the API of its cluster is asked for.
+func node(action, title, about, done string) Action {
+	return Action{
+		Name: action, Title: title, About: about, Done: done, Of: auth.Machine,
+		May:  func(who auth.Identity, s Subject) bool { return s.may(who, auth.Action(action)) },
+		Fits: func(s Subject) bool { return s.Machine.Node != nil && s.Machine.Deleting.IsZero() },
+		Ask: func(s Subject, _ Given) route.Asked {
+			return post("/v3/nodes/" + url.PathEscape(s.ID) + "?action=" + action)
+		},
+		Command: func(s Subject, _ Given) string { return shell.Line("kubectl "+action, []string{s.Machine.Node.Name}) },
+	}
+}
+
+func ofMachines() []Action {
+	drain := node("drain", "Drain", "Pods leave the node, as their disruption budgets allow, and no new ones come. Data in emptyDir volumes are lost, and pods without an owner stay in the way.", "The node is being drained.")
+	drain.Ask = func(s Subject, _ Given) route.Asked {
+		return send(http.MethodPost, "/v3/nodes/"+url.PathEscape(s.ID)+"?action=drain", map[string]any{"deleteLocalData": true, "ignoreDaemonSets": true})
+	}
+	drain.Command = func(s Subject, _ Given) string {
+		return shell.Line("kubectl drain", []string{s.Machine.Node.Name}, "--ignore-daemonsets", "--delete-emptydir-data")
+	}
+	return []Action{
+		node("cordon", "Cordon", "No new pods are put on the node; those that are there stay.", "No new pods are put on the node."),
+		node("uncordon", "Uncordon", "Pods may be put on the node again.", "Pods may be put on the node again."),
+		drain,
+		{
+			Name: "labels", Title: "Labels", Of: auth.Machine, Done: "The labels are changed.",
+			About: "Labels of the machine's node: rack=a sets one, disk- takes one off. Several are parted by spaces.",
+			May:   func(who auth.Identity, s Subject) bool { return s.may(who, auth.Update) },
+			Fields: func(Subject, Known) []Field {
+				return []Field{{Name: "labels", Label: "Labels", Kind: "text", Required: true, Hint: "rack=a disk-"}}
+			},
+			Ask: func(s Subject, g Given) route.Asked {
+				return send(http.MethodPost, s.machineAt()+"/labels", labelChange(g.Text("labels")))
+			},
+			Command: func(s Subject, g Given) string {
+				return shell.Line("drover machines label", append([]string{s.Name}, strings.Fields(orWord(g.Text("labels"), "KEY=VALUE"))...))
+			},
+		},
+		{
+			Name: "rejoin", Title: "Allow to register again", Of: auth.Machine, Done: "The host may register again.",
+			About:   "A host that was installed anew has lost the machine's token. For some minutes a registration of the same machine is let in without it.",
+			May:     func(who auth.Identity, s Subject) bool { return s.may(who, auth.Update) },
+			Fits:    func(s Subject) bool { return s.Machine.Claim != nil && s.Machine.Deleting.IsZero() },
+			Ask:     func(s Subject, _ Given) route.Asked { return post(s.machineAt() + "/rejoin") },
+			Command: command("machines rejoin"),
+		},
+		removeMachine(),
+	}
+}
+
+func labelChange(text string) apitypes.LabelChange {
+	change := apitypes.LabelChange{Set: map[string]string{}}
+	for word := range strings.FieldsSeq(text) {
+		key, value, sets := strings.Cut(word, "=")
+		if gone, removes := strings.CutSuffix(word, "-"); !sets && removes {
+			change.Remove = append(change.Remove, gone)
+			continue
+		}
+		change.Set[key] = value
+	}
+	return change
+}
+
+func removeMachine() Action {
+	return Action{
+		Name: "remove-machine", Title: "Remove the machine", Of: auth.Machine, Dangerous: true, Done: "The machine is being removed.",
+		About: "The machine leaves its cluster: its etcd member and its node go first, then its host is left clean of Kubernetes with all its data, and then it is forgotten. The host needs its agent for that. A machine of a fleet is forgotten, and its host keeps what plans did there.",
+		May:   func(who auth.Identity, s Subject) bool { return s.may(who, auth.Remove) },
+		Fits:  func(s Subject) bool { return s.Machine.Deleting.IsZero() },
+		Fields: func(Subject, Known) []Field {
+			return []Field{{Name: "force", Label: "The host is lost: forget the machine at once, and leave what is on it", Kind: "tick"}}
+		},
+		Ask: func(s Subject, g Given) route.Asked {
+			target := s.machineAt() + "/remove?busy=refuse"
+			if g.On("force") {
+				target += "&force=true"
+			}
+			return post(target)
+		},
+		Next: func(Subject, route.Reply) string { return ui.Home + "machines" }, // its own page is gone any moment
+		Command: func(s Subject, g Given) string {
+			return shell.Line("drover machines rm", []string{s.Name}, "--yes", g.flag("force"))
+		},
+	}
+}
+
+// asked is what people ask of an operation.
+func asked(name, title, about, done string, fits func(apitypes.Operation) bool) Action {
+	return Action{
+		Name: name, Title: title, About: about, Done: done, Of: auth.Operation,
+		May:  func(who auth.Identity, s Subject) bool { return s.may(who, auth.Action(name)) },
+		Fits: func(s Subject) bool { return fits(*s.Operation) },
+		Ask: func(s Subject, _ Given) route.Asked {
+			return post("/v1-drover/operations/" + url.PathEscape(s.ID) + "/" + name)
+		},
+		Command: func(s Subject, _ Given) string { return shell.Line("drover operations "+name, []string{s.ID}) },
+	}
+}
+
+func ofOperations() []Action {
+	return []Action{
+		asked("abort", "Stop", "Nothing more of the operation begins; what has begun on a machine is finished first. What was done stays done.", "The operation stops when what has begun is finished.",
+			func(o apitypes.Operation) bool { return !o.State.Ended() && o.Abort == nil }),
+		asked("retry", "Try again", "What failed is tried again.", "What failed is tried again.",
+			func(o apitypes.Operation) bool { return o.State == operations.Failed && !o.Once }),
+		asked("hurry", "Do not wait for the window", "The operation does not wait for the maintenance window of its cluster, this once.", "The operation does not wait for the maintenance window.",
+			func(o apitypes.Operation) bool {
+				return !o.State.Ended() && o.Hurry == nil && o.Wait != nil && !o.Wait.Until.IsZero()
+			}),
+	}
+}
+
+func ofFleets() []Action {
+	at := func(name string) string { return "/v1-drover/fleets/" + url.PathEscape(name) }
+	return []Action{
+		{
+			Name: "join-fleet", Title: "Join a host", Makes: auth.Fleet,
+			About: "A fleet is machines without a cluster, to which people give plans of their own. One that does not exist is made.",
+			May: func(who auth.Identity, _ Subject) bool {
+				return auth.May(who, auth.Create, auth.Object{Kind: auth.Fleet})
+			},
+			Fields: func(Subject, Known) []Field {
+				return []Field{{Name: "name", Label: "Name of the fleet", Kind: "text", Required: true}}
+			},
+			Ask: func(_ Subject, g Given) route.Asked { return post(at(g.Text("name")) + "/join") },
+			Command: func(_ Subject, g Given) string {
+				return shell.Line("drover fleets join-command", []string{orWord(g.Text("name"), "NAME")})
+			},
+			Shows: func(_ Subject, reply route.Reply) (Shown, error) {
+				var j apitypes.Join
+				err := reply.Decode(&j)
+				return Shown{Title: "Run this as root on the host. It has the registration token, which lets hosts join.", Text: j.Command + j.Problem}, err
+			},
+		},
+		{
+			Name: "remove-fleet", Title: "Remove the fleet", Of: auth.Fleet, Dangerous: true, Done: "The fleet is being removed.",
+			About: "The fleet's token and what is kept of its operations are deleted. Its hosts keep what plans did there.",
+			May:   func(who auth.Identity, s Subject) bool { return s.may(who, auth.Remove) },
+			Fields: func(Subject, Known) []Field {
+				return []Field{{Name: "force", Label: "Forget its machines with it", Kind: "tick"}}
+			},
+			Ask: func(s Subject, g Given) route.Asked {
+				target := at(s.Name) + "/remove"
+				if g.On("force") {
+					target += "?force=true"
+				}
+				return post(target)
+			},
+			Next: func(Subject, route.Reply) string { return ui.Home + "fleets" },
+			Command: func(s Subject, g Given) string {
+				return shell.Line("drover fleets rm", []string{s.Name}, "--yes", g.flag("force"))
+			},
+		},
+	}
+}
