@@ -151,8 +151,8 @@ func TestOperationsAreRulesAlone(t *testing.T) {
 	}
 }
 
-// Pages get what they show handed in, by functions that ask what whoever looks may see: a page that reads the store
-// could show what nobody asked about.
+// Pages get what they show handed in, by functions that ask what the viewer may see: a page that reads the store
+// could show what no right was asked about.
 func TestPagesReadNoStore(t *testing.T) {
 	for _, p := range list(t, "./server/ui/...") {
 		if p.ImportPath == module+"/server/ui/facts" { // which asks for them

@@ -23,7 +23,7 @@ const (
 	minPackageLines  = 120 // of a package that one other imports; a smaller one is a file of that
 )
 
-// ratchet is by how much the tree is over each limit: a number may only fall. Whoever gets below one writes the new number here; the
+// ratchet is by how much the tree is over each limit: a number may only fall. The change that gets below one writes the new number here; the
 // test says which. At zero the line goes, as the limit then stands by itself.
 var ratchet = map[string]int{
 	"depth":    9,

@@ -163,7 +163,7 @@ func (c *Client) Fetch(ctx context.Context, method, path string, body any) ([]by
 	return answer, response.Header, nil
 }
 
-// Get reads the JSON at a path, such as /v1-drover/clusters/fleet-default/prod, into into.
+// Get reads the JSON at a path, such as /v1-drover/clusters/fleet-default/prod, into into. The errors are those of Do.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.Do(ctx, http.MethodGet, path, "", nil, into)
 }

@@ -13,7 +13,8 @@ import (
 )
 
 // Look says what the plan would do to this host, with the configuration that the
-// environment (env is os.Getenv) leads to, or the usual one where no agent is installed.
+// environment (env is os.Getenv) leads to, or the usual one where no agent is installed. The errors are those of reading the configuration, and of
+// apply.Look.
 func Look(ctx context.Context, env func(string) string, p *plans.Plan, checksum string) (apply.Preview, error) {
 	path := config.Find(env)
 	c, err := config.LoadAgent(path)

@@ -36,7 +36,7 @@ func TestRestartCheck(t *testing.T) {
 	}
 }
 
-// TestRestartCheckWaits: a unit that ran before is waited for, and nobody else.
+// TestRestartCheckWaits: a unit that ran before is waited for, and no other.
 func TestRestartCheckWaits(t *testing.T) {
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	before, after := noon.Add(-time.Hour), noon.Add(time.Second)

@@ -235,7 +235,7 @@ func TestUninstallFails(t *testing.T) {
 	}
 }
 
-// TestUninstallKeepsAnothersContainerd: of another containerd the sockets stay on which somebody listens, and the state
+// TestUninstallKeepsAnothersContainerd: of another containerd the sockets stay on which a program listens, and the state
 // of its containers while they run; of other namespaces in any case.
 func TestUninstallKeepsAnothersContainerd(t *testing.T) {
 	for _, running := range []bool{true, false} {

@@ -50,7 +50,7 @@ func TestSecondRunChangesNothing(t *testing.T) {
 	})
 }
 
-// Modes that somebody opened are closed again, also where the content is the same.
+// Modes that were opened are closed again, also where the content is the same.
 func TestModesAreRepaired(t *testing.T) {
 	s, h := newServer(t, newAuthority(t, "drover")), newHost(t, shells(t)[0])
 	h.mustJoin(s, "--worker")

@@ -81,7 +81,7 @@ echo "$1" >>`+h.log+`/systemctl
 	}
 }
 
-// What runs stays beside it, for whoever wants it back.
+// What runs stays beside it, for the way back.
 func TestTheReplacedAgentIsKept(t *testing.T) {
 	h := newHost(t, shells(t)[0])
 	h.write(h.root+agentPath, "old", 0o755)

@@ -1,6 +1,6 @@
 package packaging
 
-// The unit: what systemd itself says of it, and that nobody tightens it until installers break.
+// The unit: what systemd itself says of it, and that no change tightens it until installers break.
 
 import (
 	"os"

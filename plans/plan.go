@@ -167,7 +167,8 @@ func (f File) Bytes() ([]byte, error) {
 	return b, nil
 }
 
-// Mode is the wanted permission bits, setuid, setgid and sticky included, or the default for the kind of entry.
+// Mode is the wanted permission bits, setuid, setgid and sticky included, or the default for the kind of entry. The error says that the text is no
+// octal mode.
 func (f File) Mode() (fs.FileMode, error) {
 	if f.Permissions == "" {
 		if f.Directory {

@@ -244,7 +244,7 @@ func TestLastGoodAddressServesWhenTheNameIsGone(t *testing.T) {
 func testLastGoodAddressServesWhenTheNameIsGone(t *testing.T, b *bed) {
 	f := newForwarder(t, "127.0.0.2:0", b.address()).start(t)
 	var name addresses
-	name.set("127.0.0.9", "127.0.0.2") // nobody listens on the first
+	name.set("127.0.0.9", "127.0.0.2") // no program listens on the first
 	c := NewClient(b.named("m1", nil, f, &name))
 	c.backoff = quick()
 	start(t, c)

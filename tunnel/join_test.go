@@ -249,7 +249,7 @@ func testJoinHandsEndsOn(t *testing.T, b *bed) {
 	d.wantJoined(t)
 }
 
-// Whoever has ended one direction and then goes leaves nothing behind.
+// A side that has ended one direction and then goes leaves nothing behind.
 func TestJoinEndsWithWhoIsGone(t *testing.T) {
 	b := newBed(t)
 	over, entered := make(chan struct{}), make(chan struct{}, 1)

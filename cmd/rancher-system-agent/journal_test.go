@@ -173,7 +173,7 @@ func TestLargeJournalEntry(t *testing.T) {
 	m := newManagement(t)
 	dir := t.TempDir()
 	config := m.install(t, dir)
-	// Nobody is left to stop the instruction, so it ends with the directory of the test.
+	// No process is left to stop the instruction, so it ends with the directory of the test.
 	plan := fmt.Sprintf(`{"instructions":[{"name":"first","command":"sh","args":["-c","while test -d %s; do sleep 0.05; done"]}`, dir)
 	for i := range 2500 {
 		plan += fmt.Sprintf(`,{"name":"%d-%s","command":"true"}`, i, strings.Repeat("n", 100))

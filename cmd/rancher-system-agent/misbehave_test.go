@@ -138,7 +138,7 @@ func TestARegistryThatDoesNotAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close() // the kernel takes connections up, and nobody reads from them
+	defer silent.Close() // the kernel takes connections up, and no program reads from them
 	image := silent.Addr().String() + "/an/image:v1"
 	plan := plans.Plan{Instructions: []plans.OneTimeInstruction{{Instruction: plans.Instruction{Name: "in", Image: image, Command: "true"}}, shell("next", "echo ran >> "+s.path("next"))}}
 	s.server.deliver(s.marshal(plan))
@@ -228,7 +228,7 @@ func TestADiskThatBecomesReadOnly(t *testing.T) {
 	s := newScene(t, dir).start()
 	s.succeeds(s.marshal(plans.Plan{Files: []plans.File{wantedFile(s.path("made"), "before")}}))
 	// The file system itself cannot be made read-only while the agent has files open for
-	// writing; a read-only mount of it above the first shows the same to whoever opens anew.
+	// writing; a read-only mount of it above the first shows the same to a program that opens it anew.
 	if err := syscall.Mount(dir, dir, "", syscall.MS_BIND, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/daemon/status"
 )
 
-// TestFailuresAfterARestart: whoever looks after a crash or a restart finds what failed
+// TestFailuresAfterARestart: a person who looks after a crash or a restart finds what failed
 // before, with its output, and so does who looks while no agent runs.
 func TestFailuresAfterARestart(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {

@@ -50,7 +50,7 @@ func clientOf(pool *x509.CertPool) *http.Client {
 	}
 }
 
-// InCluster is the API by what Kubernetes gives every pod.
+// InCluster is the API by what Kubernetes gives every pod. The error names the variable or file that is missing.
 func InCluster(getenv func(string) string) (*Cluster, error) {
 	host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {

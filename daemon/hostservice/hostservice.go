@@ -72,7 +72,7 @@ func New(o Options) *Service {
 	return &Service{o: o, inProcess: NewPipe(Address), reading: make(chan struct{}, maxLogs), sending: make(chan struct{}, maxSnapshots)}
 }
 
-// Dial is the policy of the tunnel: it opens the few targets that the server needs.
+// Dial is the policy of the tunnel: it opens the few targets that the server needs. Any other target gets a *tunnel.RefusedError.
 func (s *Service) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if network == "tcp" && address == Address {
 		return s.inProcess.Dial(ctx)
@@ -84,7 +84,8 @@ func (s *Service) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return (&net.Dialer{}).DialContext(ctx, network, address)
 }
 
-// Run serves the in-process service until the context ends. It can be called once.
+// Run serves the in-process service until the context ends. It can be called once. It returns the context's error then, and the listener's where that
+// fails before.
 func (s *Service) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler: s.handler(), ReadTimeout: requestLimit, WriteTimeout: requestLimit, IdleTimeout: idleLimit,

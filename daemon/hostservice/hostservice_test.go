@@ -168,7 +168,7 @@ func TestOtherPathsAndMethods(t *testing.T) {
 }
 
 func TestDialEndsWithTheContext(t *testing.T) {
-	s := New(Options{}) // nobody serves
+	s := New(Options{}) // no program serves
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Dial(ctx, "tcp", Address); !errors.Is(err, context.Canceled) {

@@ -22,7 +22,7 @@ func NewPipe(name string) *Pipe {
 	return &Pipe{name: name, incoming: make(chan net.Conn), stopped: make(chan struct{})}
 }
 
-// Dial connects to the next call of Accept.
+// Dial connects to the next call of Accept. It returns an error once the pipe is closed, and the context's.
 func (l *Pipe) Dial(ctx context.Context) (net.Conn, error) {
 	here, there := net.Pipe()
 	select {

@@ -60,7 +60,8 @@ func Name(l slog.Level) string {
 	return "error"
 }
 
-// Serve answers on a socket, which only this user can use, until the context ends.
+// Serve answers on a socket, which only this user can use, until the context ends. It returns the context's error then, or why the socket could not
+// be had.
 func Serve(ctx context.Context, socket string, level *slog.LevelVar) error {
 	l, err := listen(ctx, socket)
 	if err != nil {
@@ -121,7 +122,7 @@ func handler(level *slog.LevelVar) http.Handler {
 	return mux
 }
 
-// Ask is the command: it prints the level, or sets it when set is not empty.
+// Ask is the command: it prints the level, or sets it when set is not empty. The error says that no agent answers, or what the agent has refused.
 func Ask(ctx context.Context, socket, set string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -50,7 +50,7 @@ func (m *management) withOurs(t *testing.T) *logged {
 type road struct {
 	net.Listener
 	to   string
-	hole atomic.Bool   // nothing passes, and nobody is notified
+	hole atomic.Bool   // nothing passes, and no program is notified
 	idle time.Duration // after which a connection is cut; 0 is never
 
 	mu   sync.Mutex

@@ -103,7 +103,8 @@ func vacate(network, path string) error {
 	return os.Remove(path)
 }
 
-// AskHealth is what the command asks: whether the agent on a socket lives, or is ready.
+// AskHealth is what the command asks: whether the agent on a socket lives, or is ready. The error says that no agent answers there, or not in this
+// form.
 func AskHealth(ctx context.Context, socket string, whetherReady bool) (Health, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthLimit)
 	defer cancel()

@@ -40,7 +40,7 @@ func withRuns(p Place) Place {
 	return p
 }
 
-// TestRunsBesideATry: whoever wants them gets both, and nothing of a try that goes on is lost
+// TestRunsBesideATry: a reader that wants them gets both, and nothing of a try that goes on is lost
 // because a run began after it.
 func TestRunsBesideATry(t *testing.T) {
 	f := New()

@@ -84,7 +84,7 @@ func (f *Feed) serve(w http.ResponseWriter, r *http.Request, place Place) {
 	}
 }
 
-// ParsePlace reads the parameters of a request.
+// ParsePlace reads the parameters of a request. The error names the parameter that is not of its form.
 func ParsePlace(q url.Values) (Place, error) {
 	p := Place{Source: q.Get("source"), ID: q.Get("id"), Instruction: q.Get("instruction"), Attempt: -1}
 	for key := range q {

@@ -7,7 +7,7 @@ import (
 )
 
 // Kubelet is the end of the log of RKE2's kubelet, at most limit bytes of it, from the beginning of a line on. data is RKE2's data
-// directory. Nothing of this log is in the journal.
+// directory. Nothing of this log is in the journal. It returns fs.ErrNotExist where there is no such log, and the errors of reading it.
 //
 // Wire source: docs.rke2.io/reference/logging.
 func Kubelet(data string, limit int64) ([]byte, error) {

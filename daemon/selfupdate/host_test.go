@@ -219,7 +219,7 @@ func (s *scene) updater() *Updater {
 	}
 }
 
-// watcher is a judge whose clock runs once there is nothing more to come of the agent, so that nobody waits.
+// watcher is a judge whose clock runs once there is nothing more to come of the agent, so that no test waits.
 func (s *scene) watcher(step func(string) error) *Watcher {
 	return &Watcher{
 		Dir: s.update, Logger: slog.New(slog.NewTextHandler(s.Output(), nil)), systemctl: s.manager.systemctl, unitDir: s.units,

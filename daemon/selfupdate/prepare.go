@@ -271,7 +271,7 @@ func elfKind(path string) (kind [4]byte, err error) {
 	return [4]byte{head[4], head[5], head[18], head[19]}, nil
 }
 
-// Await waits for the end of an update.
+// Await waits for the end of an update. It returns the context's error, with where to look on, and that of a record that cannot be read.
 func (u *Updater) Await(ctx context.Context, id string) (Last, error) {
 	u.complete()
 	for {

@@ -289,7 +289,7 @@ func TestSystemdAcceptsTheJudgesUnit(t *testing.T) {
 }
 
 // TestTheIntentStandsBeforeItsJudgeStarts: a judge that starts and finds none goes away, and
-// nobody would decide.
+// no agent would decide.
 func TestTheIntentStandsBeforeItsJudgeStarts(t *testing.T) {
 	s := newScene(t)
 	path, sum := program(t, t.TempDir(), "is well")

@@ -111,7 +111,7 @@ func intentFile(dir string) string { return filepath.Join(dir, "intent.json") }
 func healthFile(dir string) string { return filepath.Join(dir, "health.json") }
 func lastFile(dir string) string   { return filepath.Join(dir, "last.json") }
 
-// WriteHealth is for the agent.
+// WriteHealth is for the agent. The errors are those of making the directory and of writing.
 func WriteHealth(dir string, h Health) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of updates: %w", err)
@@ -122,14 +122,14 @@ func WriteHealth(dir string, h Health) error {
 	return nil
 }
 
-// ReadLast says how the last update ended; ok is false when there was none.
+// ReadLast says how the last update ended; ok is false when there was none. The error says that the record cannot be read.
 func ReadLast(dir string) (last Last, ok bool, err error) {
 	ok, err = readRecord(lastFile(dir), &last)
 	return last, ok, err
 }
 
 // TakenBack is what an agent reports of its last update: nil when that succeeded or there was none. An
-// agent that was just put back finds the reason in the intent, whose end it is itself a part of.
+// agent that was just put back finds the reason in the intent, whose end it is itself a part of. The second error says that a record cannot be read.
 func TakenBack(dir string) (fault error, err error) {
 	var in Intent
 	if ok, err := readRecord(intentFile(dir), &in); err != nil {
@@ -217,7 +217,7 @@ func removeAll(paths ...string) error {
 	return errors.Join(errs...)
 }
 
-// BootID names the present boot of the host.
+// BootID names the present boot of the host. The error says that the kernel's file cannot be read.
 func BootID() (string, error) {
 	b, err := durable.ReadFile("/proc/sys/kernel/random/boot_id", 100)
 	if err != nil {

@@ -32,7 +32,7 @@ type unit struct {
 
 func (u unit) running() bool { return u.active == "active" && u.pid != 0 }
 
-// Systemctl runs systemctl with arguments and returns what it printed.
+// Systemctl runs systemctl with arguments and returns what it printed. The error has what it printed as errors.
 func Systemctl(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, systemctlLimit)
 	defer cancel()
@@ -141,7 +141,7 @@ func (s systemctl) removeWatch(ctx context.Context, unitDir string) error {
 }
 
 // ServiceEnv is the environment that says where the service's configuration is: getenv where
-// that says so, else that of the running service, else that of its unit.
+// that says so, else that of the running service, else that of its unit. The errors are those of systemctl, and of reading the process's environment.
 func ServiceEnv(ctx context.Context, getenv func(string) string) (func(string) string, error) {
 	if getenv("CATTLE_AGENT_CONFIG") != "" || getenv("RANCHER_SYSTEM_AGENT_CONFIG_DIR") != "" {
 		return getenv, nil

@@ -55,7 +55,8 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// Output asks for output; query is that of GET /v1/output. The caller closes the answer.
+// Output asks for output; query is that of GET /v1/output. The caller closes the answer. The error says that no agent answers, or what it has
+// refused.
 func (c *Client) Output(ctx context.Context, query string) (io.ReadCloser, error) {
 	return c.get(ctx, "/v1/output?"+query)
 }

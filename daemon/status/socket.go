@@ -102,7 +102,7 @@ func (s *Socket) Close() error {
 	return errors.Join(s.listener.Close(), s.lock.Close())
 }
 
-// Serve answers until the context ends, and closes the socket.
+// Serve answers until the context ends, and closes the socket. It returns the context's error then, and the listener's where that fails before.
 func (s *Socket) Serve(ctx context.Context, handler http.Handler, log *slog.Logger) error {
 	server := &http.Server{
 		Handler: handler, ReadTimeout: requestLimit, WriteTimeout: requestLimit, IdleTimeout: idleLimit,

@@ -134,7 +134,7 @@ func TestSocket(t *testing.T) {
 	serve(t, path)()
 }
 
-// TestDirectoryThatIsThere: whoever puts the socket into /run or /tmp still has them afterwards.
+// TestDirectoryThatIsThere: a person who puts the socket into /run or /tmp still has them afterwards.
 func TestDirectoryThatIsThere(t *testing.T) {
 	for mode, want := range map[os.FileMode]string{0o755: "", 0o777 | os.ModeSticky: "others can write the directory"} {
 		dir := t.TempDir()
@@ -188,7 +188,7 @@ func TestOnlyRootIsAnswered(t *testing.T) {
 	path := filepath.Join(dir, "status.sock")
 	stop := serve(t, path)
 	defer stop()
-	// As if somebody had loosened the modes: the peer's user still counts.
+	// As if an administrator had loosened the modes: the peer's user still counts.
 	for name, mode := range map[string]os.FileMode{dir: 0o755, path: 0o666} {
 		if err := os.Chmod(name, mode); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 const writeLimit = time.Second
 
 // Notify sends a state such as "READY=1" to the socket of the environment (env is
-// os.Getenv). Without one it does nothing.
+// os.Getenv). Without one it does nothing. The error is that of the socket.
 func Notify(env func(string) string, state string) error {
 	socket := env("NOTIFY_SOCKET")
 	if socket == "" {
@@ -37,7 +37,7 @@ func Notify(env func(string) string, state string) error {
 }
 
 // Watchdog is the time within which the manager wants signs of life of the process pid;
-// 0 is never.
+// 0 is never. The error says that the environment has no number.
 func Watchdog(env func(string) string, pid int) (time.Duration, error) {
 	text := env("WATCHDOG_USEC")
 	if text == "" {

@@ -34,7 +34,7 @@ func newUnits(open func(ctx context.Context) (manager, error)) *Units {
 }
 
 // State is the unit's ActiveState and SubState, for example "activating" and "auto-restart".
-// A unit that does not exist is "inactive" and "dead".
+// A unit that does not exist is "inactive" and "dead". The errors are those of D-Bus and of the context.
 func (u *Units) State(ctx context.Context, unit string) (active, sub string, err error) {
 	select {
 	case u.turn <- struct{}{}:

@@ -63,7 +63,7 @@ func TestUnitsOfAManagerThatIsRestarted(t *testing.T) {
 			t.Fatalf("%v, opened %d times", err, f.opened)
 		}
 	}
-	f.life++ // restarted between two questions: nobody notices
+	f.life++ // restarted between two questions: no caller notices
 	if err := ask(); err != nil || f.opened != 2 || f.closed != 1 {
 		t.Fatalf("%v, opened %d, closed %d", err, f.opened, f.closed)
 	}

@@ -64,7 +64,8 @@ func (h Host) DropCAs(id string) plans.OneTimeInstruction {
 
 var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// ReadCAs reads the output of NewCAs: the SHA-256, in hex, of the file of the server's CA, by which a server knows the new CAs.
+// ReadCAs reads the output of NewCAs: the SHA-256, in hex, of the file of the server's CA, by which a server knows the new CAs. The error says that
+// no hash is in it.
 func ReadCAs(output []byte) (hash string, err error) {
 	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(string(output)), "\n")) {
 		if !strings.HasPrefix(line, "{") {

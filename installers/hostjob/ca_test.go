@@ -224,7 +224,7 @@ func (i *island) rotates(op string) {
 }
 
 // TestNewCAs: who trusts the CAs of now trusts what the new ones sign, and the other way round. The files are those that the
-// distribution reads, and nobody else can.
+// distribution reads, and no other program can.
 func TestNewCAs(t *testing.T) {
 	i := newIsland(t)
 	hash := i.makes("op-1-newcas-1")

@@ -247,7 +247,7 @@ type File struct {
 	TokenHash string `json:"tokenHash,omitempty"`
 }
 
-// ReadFile reads the output of Save and of Check.
+// ReadFile reads the output of Save and of Check. The error says that no snapshot is in it.
 func ReadFile(output []byte) (File, error) {
 	var f File
 	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(string(output)), "\n")) {

@@ -48,7 +48,8 @@ type Rehearsal struct {
 	Runtimes []string
 }
 
-// Plan does the rehearsal. It has the token and the link: a machine does not keep it.
+// Plan does the rehearsal. It has the token and the link: a machine does not keep it. It returns an error where the settings cannot be written as
+// JSON.
 func (r Rehearsal) Plan() (plans.Plan, error) {
 	settings, err := json.Marshal(r.Settings)
 	if err != nil {
@@ -91,7 +92,7 @@ type Rehearsed struct {
 // maxCounts bounds how many kinds a host may count.
 const maxCounts = 32
 
-// ReadRehearsed reads the output of a rehearsal.
+// ReadRehearsed reads the output of a rehearsal. The error says that no result is in it, or one that cannot be.
 func ReadRehearsed(output []byte) (Rehearsed, error) {
 	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(string(output)), "\n")) {
 		if !strings.HasPrefix(line, "{") {

@@ -21,7 +21,7 @@ import (
 	"github.com/drover-project/drover/test/skips"
 )
 
-// ticking is a clock that goes on by step each time somebody looks.
+// ticking is a clock that goes on by step each time it is looked at.
 func ticking(step time.Duration) func() time.Time {
 	var ticks atomic.Int64
 	return func() time.Time {
@@ -225,7 +225,7 @@ func TestStagingsAtOnce(t *testing.T) {
 	}
 }
 
-// TestNoRoomForTheCache: a cache that is full, or is not a directory, is in nobody's way.
+// TestNoRoomForTheCache: a cache that is full, or is not a directory, is in no instruction's way.
 func TestNoRoomForTheCache(t *testing.T) {
 	h := newHub(t, nil, true)
 	ref := h.push(t, "x:1", imageOf(t, layer(t, file("run.sh", noise(1, 500<<10)))))

@@ -59,7 +59,7 @@ type metadata struct {
 // builtIn names the embedded data where its source is shown.
 const builtIn = "the built-in version data"
 
-// Load reads the embedded data and, when a file is named, that file's on top of it.
+// Load reads the embedded data and, when a file is named, that file's on top of it. The error names the file, and what in it is not of the form.
 func Load(file string) (*Data, error) {
 	d, err := (&Data{}).with(builtIn, embedded)
 	if err != nil || file == "" {

@@ -116,7 +116,8 @@ func (s *Source) OnChange(f func(before, after *Data)) {
 	s.onChange = append(s.onChange, f)
 }
 
-// Refresh reads the location once, and notes why it could not. transport fetches; nil takes http.DefaultTransport.
+// Refresh reads the location once, and notes why it could not. transport fetches; nil takes http.DefaultTransport. The error is the reason, or the
+// context's.
 func (s *Source) Refresh(ctx context.Context, transport http.RoundTripper) error {
 	read := s.readFile
 	if s.Fetched() {

@@ -285,7 +285,7 @@ func TestTheWorkDirectoryIsRemovedUnderARunningInstruction(t *testing.T) {
 	if err := os.WriteFile(fifo, []byte("go\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody knows how the first ended, so it runs again, after it.
+	// How the first ended is not known, so it runs again, after it.
 	if r := <-done; !r.Succeeded || h.runs("slow") != "1 2" {
 		t.Errorf("%+v, attempts %q", r, h.runs("slow"))
 	}

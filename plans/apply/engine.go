@@ -197,7 +197,7 @@ type Ending struct {
 // Conclude writes down how a delivery ended whose source knows that and whose ledger does
 // not: the agent was killed between the two. Nothing is started or ended by it. A delivery
 // that the ledger does not speak of, whose outcome it has, or of which an instruction still
-// runs is left alone.
+// runs is left alone. The errors are those of the ledger and of the context.
 func (e *Engine) Conclude(ctx context.Context, d Delivery, end Ending) error {
 	release, err := e.acquire(ctx, d.Source)
 	if err != nil {

@@ -208,7 +208,7 @@ func shell(name, script string) plans.OneTimeInstruction {
 	return plans.OneTimeInstruction{SaveOutput: true, Instruction: plans.Instruction{Name: name, Command: "sh", Args: []string{"-c", script}}}
 }
 
-// file is a file that whoever runs the test may own.
+// file is a file that the user who runs the test may own.
 func file(path, content string) plans.File {
 	return plans.File{Path: path, Content: plans.EncodeContent([]byte(content)), UID: os.Getuid(), GID: os.Getgid()}
 }
@@ -223,7 +223,7 @@ func (h *host) fifo(name string) string {
 	return path
 }
 
-// standing is a plan of nobody in particular that is looked after.
+// standing is a plan of no particular server that is looked after.
 func standing(p *plans.Plan) apply.Standing { return apply.Standing{Plan: p} }
 
 func (h *host) waited() []apply.Wait {

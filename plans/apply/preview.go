@@ -66,7 +66,7 @@ type CommandPreview struct {
 
 // Look says what Apply of the delivery would do. It reads only: nothing is made and no lock
 // is taken, so it can run beside an agent that works; LedgerDir, Root and Redirects have to
-// be those of that agent.
+// be those of that agent. The errors are those of reading the ledger and the context's; what stands in the way of a file is part of the preview.
 func Look(ctx context.Context, o Options, d Delivery) (Preview, error) {
 	if d.Plan == nil {
 		return Preview{}, errors.New("apply: the delivery has no plan")

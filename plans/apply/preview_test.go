@@ -231,7 +231,7 @@ func TestPreviewOfWhatCannotBeDone(t *testing.T) {
 	}
 }
 
-// TestPreviewOfCommands: a plan that was applied has none left, whoever delivers it again;
+// TestPreviewOfCommands: a plan that was applied has none left, no matter which source delivers it again;
 // one on its way has those that did not end.
 func TestPreviewOfCommands(t *testing.T) {
 	h := newHost(t)

@@ -52,7 +52,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// TestRecallWithoutOutputs: whoever removed the work directory still learns how it ended, and
+// TestRecallWithoutOutputs: where the work directory was removed, it is still known how it ended, and
 // a ledger that cannot be read hides no other.
 func TestRecallWithoutOutputs(t *testing.T) {
 	h := newHost(t)

@@ -14,7 +14,7 @@ import (
 func reportedPath(ledger string) string { return strings.TrimSuffix(ledger, ".json") + ".reported" }
 
 // Reported notes that a source knows the outcome of its newest delivery, so that it is not to
-// be reported again when the source asks for the same once more.
+// be reported again when the source asks for the same once more. The errors are those of the file system.
 func (e *Engine) Reported(source, id string) error {
 	path := reportedPath(e.ledgerPath(source))
 	err := os.WriteFile(path+".tmp", []byte(id), 0o600)

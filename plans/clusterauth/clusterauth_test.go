@@ -45,7 +45,7 @@ func TestBadHashesAreRefused(t *testing.T) {
 			t.Errorf("%.40q: %v, want ErrForm", hash, err)
 		}
 	}
-	for _, hash := range []string{"$2::", "$3:1::"} { // a hash of nothing is nobody's
+	for _, hash := range []string{"$2::", "$3:1::"} { // a hash of nothing is no user's
 		if err := Verify(hash, ""); !errors.Is(err, ErrMismatch) {
 			t.Errorf("%q: %v, want ErrMismatch", hash, err)
 		}

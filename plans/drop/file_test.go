@@ -42,7 +42,7 @@ func TestAFileThatSomebodyKeepsOpen(t *testing.T) {
 	}
 }
 
-// changing is a file that somebody writes to while it is read.
+// changing is a file that a program writes to while it is read.
 type changing struct {
 	*os.File
 	change func() error

@@ -20,7 +20,7 @@ func TestLinkedPlans(t *testing.T) {
 		lay   func(t *testing.T, dir, out string)
 		want  string // why it is refused; empty: it is applied
 		mend  func(t *testing.T, dir, out string)
-		asked string // the user who may run it; empty: anybody
+		asked string // the user who may run it; empty: any user
 	}{
 		{name: "safe directories", lay: func(t *testing.T, dir, out string) {
 			write(t, out+"/deep/a.plan", numbered(1))

@@ -16,7 +16,7 @@ const block = 4 << 10
 // Rewrite is WriteFile, with mode 0600, of a file that is written often and may end in
 // white space, as JSON may. The content before the last stays beside it, at "<path>.tmp". The new one goes
 // over that, which takes no new space and leaves the file system's journal alone, and
-// then the two change places.
+// then the two change places. The errors are those of the file system; the file is as it was, or new, never between.
 func Rewrite(path string, data []byte) (err error) {
 	temp := File{Path: path}.temp()
 	f, err := openOwn(temp)

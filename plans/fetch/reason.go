@@ -73,7 +73,7 @@ type redirectError string
 
 func (e redirectError) Error() string { return string(e) }
 
-// Redirect is for http.Client.CheckRedirect: it follows redirects, but not without end, not from https to http, and without what
+// Redirect is for http.Client.CheckRedirect, which returns its error: it follows redirects, but not without end, not from https to http, and without what
 // was meant for the first host alone.
 func Redirect(r *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {

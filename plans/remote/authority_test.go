@@ -25,7 +25,7 @@ type authority struct {
 // public is the authority that this process' system trusts.
 var public = newAuthority("public")
 
-// withPublicAuthority makes public what the system trusts, before anybody asks.
+// withPublicAuthority makes public what the system trusts, before the first request.
 func withPublicAuthority(run func() int) int {
 	dir, err := os.MkdirTemp("", "remote")
 	if err != nil {

@@ -113,7 +113,7 @@ func TestRealEngineThroughTrouble(t *testing.T) {
 			io.WriteString(w, "<html>")
 		case 3:
 			io.WriteString(w, `{"kind":"Sec`)
-		case 4: // done, but nobody gets the answer
+		case 4: // done, but the client does not get the answer
 			if r.Method == "PUT" {
 				s.put(noAnswer{w}, r)
 			}

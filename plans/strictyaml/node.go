@@ -83,7 +83,8 @@ func (n *Node) Bool() (bool, error) {
 }
 
 // Pairs visits a mapping in the order of the file, and what "<<" merges into it last. The
-// key is a short text; its path is that of the value.
+// key is a short text; its path is that of the value. It returns the errors of visit together, and an *Error for a key that is given twice or is no
+// text.
 func (n *Node) Pairs(visit func(key string, at, value *Node) error) error {
 	return n.pairsBut(map[string]bool{}, visit)
 }

@@ -15,7 +15,7 @@ import (
 // Write makes YAML of a struct by its yaml tags, with their omitempty, which leaves out empty
 // lists and mappings too, and their inline. Equal values are equal bytes, and Decode with the
 // tag yaml reads the same value. yaml.v3 alone loses the empty lines at the beginning of a text,
-// and the quotes of "<<".
+// and the quotes of "<<". It returns an error for a value that YAML does not have, such as a channel.
 func Write(v any) ([]byte, error) {
 	root, err := nodeOf(reflect.ValueOf(v))
 	if err != nil {

@@ -162,7 +162,7 @@ func TestPulse(t *testing.T) {
 	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
 	p := upkeep.NewPulse(time.Minute, func() time.Time { mu.Lock(); defer mu.Unlock(); return now })
 	given, cancel := context.WithCancel(t.Context())
-	cancel() // nobody answers in time
+	cancel() // there is no answer in time
 	if !p.Alive(given) {
 		t.Error("what does not run cannot hang")
 	}

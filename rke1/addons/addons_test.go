@@ -425,7 +425,7 @@ func TestOrderAndAbsence(t *testing.T) {
 		t.Errorf("with nothing (-want +got), replaced %v:\n%s", replaced, diff)
 	}
 	c := cluster(t, newest, "")
-	c.DNS = nil // a state that somebody else wrote
+	c.DNS = nil // a state that another program wrote
 	if texts := of(t, c); texts[addons.CoreDNS]+texts[addons.NodeLocal] != "" {
 		t.Error("there is DNS that no config speaks of")
 	}

@@ -48,7 +48,7 @@ const (
 	restoring  = "the restore of a snapshot"
 )
 
-// Unfinished says which work has to end before anything else may begin; nil is none.
+// Unfinished says which work has to end before anything else may begin; nil is none. The error has the advice by which that work is resumed.
 func Unfinished(s *state.State) error {
 	switch {
 	case s == nil || s.Desired.Config == nil:
@@ -62,7 +62,7 @@ func Unfinished(s *state.State) error {
 }
 
 // AsDeployed is the config that is deployed, with the ways to the hosts of the config of now: later work changes no more
-// than it says, even if more was written into cluster.yml and not brought up yet.
+// than it says, even if more was written into cluster.yml and not brought up yet. It returns an error with advice where nothing is deployed yet.
 func AsDeployed(w Cluster) (*config.Cluster, error) {
 	if w.Before == nil || w.Before.Current.Config == nil {
 		return nil, advice.With(errors.New("nothing of the cluster is deployed yet"), advice.Step{Kind: advice.BringUp})
@@ -96,7 +96,8 @@ type Rotation struct {
 }
 
 // RotationOf decides it from the state and the time of the source. The state that is open is what rotate_certificates of
-// the desired config says, where the rke CLI has the wish for one.
+// the desired config says, where the rke CLI has the wish for one. It returns an error with advice where other work is unfinished or nothing is
+// deployed, and that of pki.Rotate.
 func RotationOf(w Cluster, what pki.Rotation, src pki.Source) (*Rotation, error) {
 	cfg, err := AsDeployed(w)
 	if err != nil {
@@ -162,7 +163,7 @@ func ended(b pki.Bundle, now time.Time) (bool, error) {
 	}), nil
 }
 
-// SameRoots says whether two texts hold the same certificates, in any order.
+// SameRoots says whether two texts hold the same certificates, in any order. The error says that a text holds no certificates.
 func SameRoots(a, b string) (bool, error) {
 	left, err := pemtext.Certificates(a)
 	if err != nil {
@@ -192,7 +193,8 @@ func Stops(w Cluster) bool {
 	return e == nil || !e.Enabled
 }
 
-// KeyRotation decides the state at the start of a rotation of the key, or of one that is open, and the texts to deploy.
+// KeyRotation decides the state at the start of a rotation of the key, or of one that is open, and the texts to deploy. It returns an error with
+// advice where no Secret is encrypted, other work is unfinished, or nothing is deployed.
 func KeyRotation(w Cluster, random io.Reader) (next *state.State, steps []string, err error) {
 	if _, err := AsDeployed(w); err != nil {
 		return nil, nil, err
@@ -219,7 +221,7 @@ func KeyRotation(w Cluster, random io.Reader) (next *state.State, steps []string
 	return next, steps, err
 }
 
-// Certificates are the user's own, or those that the engine issues.
+// Certificates are the user's own, or those that the engine issues. The errors are those of pki.Make and pki.Custom.
 func Certificates(w Cluster, before pki.Bundle, src pki.Source) (pki.Bundle, []pki.Change, error) {
 	o := pki.Options{Kubeconfig: w.Kubeconfig}
 	if w.Certificates == nil {
@@ -238,7 +240,8 @@ func Deployed(s *state.State) state.Part {
 }
 
 // Restored is the state at the start of the restore: the config of now, certificates and keys of the snapshot's time, and nothing
-// deployed. stale says that Secrets have to be written again.
+// deployed. stale says that Secrets have to be written again. It returns an error with advice where Secrets of the snapshot could not be read any
+// more, or its certificates have ended.
 func Restored(w Cluster, in *state.State, name string, src pki.Source, random io.Reader) (next *state.State, stale bool, err error) {
 	was := in
 	if was == nil {

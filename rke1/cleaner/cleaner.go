@@ -76,7 +76,7 @@ func (h Host) script(text string, args ...string) onhost.Once {
 	}}
 }
 
-// Look finds what a host has, and changes nothing.
+// Look finds what a host has, and changes nothing. The error names the host, and says why it could not be asked or that its answer cannot be read.
 func (h Host) Look(ctx context.Context, p Plan) (Found, error) {
 	text, err := h.Fetch(ctx, h.script(probe, append([]string{foundFile, rules}, p.Directories()...)...), foundFile, maxFound)
 	if err != nil {
@@ -117,7 +117,8 @@ func (e *LeftError) Error() string {
 		e.Host, strings.Join(e.Mounts, ", "))
 }
 
-// Clean removes what is on a host of a cluster whose own containers are gone. What stays and breaks nothing is returned, as sentences.
+// Clean removes what is on a host of a cluster whose own containers are gone. What stays and breaks nothing is returned, as sentences. It returns a
+// *LeftError where something stays mounted, and the errors of the host.
 func (h Host) Clean(ctx context.Context, p Plan) (stays []string, err error) {
 	f, err := h.Look(ctx, p)
 	if err != nil {
@@ -165,7 +166,7 @@ func (h Host) Clean(ctx context.Context, p Plan) (stays []string, err error) {
 	return stays, h.Empty(ctx, dirs)
 }
 
-// Empty removes what is in directories of a host, in which nothing may be mounted.
+// Empty removes what is in directories of a host, in which nothing may be mounted. The error names host and directories.
 func (h Host) Empty(ctx context.Context, dirs []string) error {
 	if len(dirs) == 0 {
 		return nil
@@ -181,7 +182,7 @@ func (h Host) Empty(ctx context.Context, dirs []string) error {
 	return nil
 }
 
-// ImageOf is the first of some images that is on a host; "" when none is.
+// ImageOf is the first of some images that is on a host; "" when none is. The error says that the host's Docker does not answer.
 func ImageOf(ctx context.Context, h *onhost.Host, images ...string) (string, error) {
 	for _, image := range slices.Compact(images) {
 		base, err := h.Engine().Image(ctx, image)

@@ -122,7 +122,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Nothing is removed through a mount that does not go: what is on it is somebody's data.
+// Nothing is removed through a mount that does not go: what is on it is a user's data.
 func TestAMountThatStays(t *testing.T) {
 	h, _, ran := host(t, lived, lived)
 	_, err := h.Clean(t.Context(), plan)

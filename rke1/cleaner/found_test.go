@@ -152,7 +152,7 @@ func TestProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "found")
-	// The first process of a host is this one here, whose root and mounts anybody may read.
+	// The first process of a host is this one here, whose root and mounts any user may read.
 	sh(t, dir, strings.ReplaceAll(probe, "/proc/1/", "/proc/self/"), out, rules, full, bare, "/not/there")
 	text, err := os.ReadFile(out)
 	if err != nil {

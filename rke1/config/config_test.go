@@ -138,7 +138,7 @@ func TestManagement(t *testing.T) {
 }
 
 // TestManagementOfClients: what clients of the API send along is no reason for a warning, and what
-// somebody wrote is.
+// a user wrote is.
 func TestManagementOfClients(t *testing.T) {
 	f, err := config.ParseManagement(strictyaml.Source{}, []byte(`{"type": "rancherKubernetesEngineConfig", "services": {"type": "rkeConfigServices",
 "kubeApi": {"podSecurityPolicy": false, "eventRateLimit": {"enabled": true, "configuration": {"limits": [{"type": "Server"}]}}}},

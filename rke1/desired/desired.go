@@ -189,7 +189,7 @@ func Cluster(in Input) (map[string]Host, error) {
 	return hosts, errors.Join(faults...)
 }
 
-// Host is what should be on one host.
+// Host is what should be on one host. It returns an error for an address that is not in the config.
 func (p *Plan) Host(address string) (Host, error) {
 	o, err := p.on(address)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// A golden file that changes for an unchanged config restarts somebody's cluster.
+// A golden file that changes for an unchanged config restarts a user's cluster.
 func TestGolden(t *testing.T) {
 	for _, version := range minors {
 		all := hosts(t, input(t, version))

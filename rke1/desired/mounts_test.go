@@ -39,7 +39,7 @@ func TestUnmountingStaysInTheContainer(t *testing.T) {
 	}
 }
 
-// A socket of a process that has gone is still a file, on which nobody listens; one that is reached by a link counts.
+// A socket of a process that has gone is still a file, on which no program listens; one that is reached by a link counts.
 func TestSocketChecker(t *testing.T) {
 	dir := t.TempDir()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "containerd.sock"), Net: "unix"})

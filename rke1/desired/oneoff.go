@@ -50,7 +50,7 @@ func Leftovers() []string {
 // Once makes the containers of a host that end.
 type Once struct{ host }
 
-// Once is for one host.
+// Once is for one host. It returns an error for an address that is not in the config.
 func (p *Plan) Once(address string) (Once, error) {
 	o, err := p.on(address)
 	return Once{o}, err

@@ -87,7 +87,7 @@ func TestPortChecker(t *testing.T) {
 	}
 }
 
-// A name that somebody chose is a value of the environment and never part of a script.
+// A name that a user chose is a value of the environment and never part of a script.
 func TestRestoreOfAnyName(t *testing.T) {
 	const name = "s; rm -rf /"
 	for _, etcd := range []string{"rancher/mirrored-coreos-etcd:v3.5.6", "own/etcd:v3.5.12"} {

@@ -85,7 +85,7 @@ func RotateKey(ctx context.Context, o run.Options, w run.Work) (*state.State, er
 	})
 }
 
-// PreviewRotateKey says what RotateKey would do, a line each, and does nothing.
+// PreviewRotateKey says what RotateKey would do, a line each, and does nothing. The errors are those that RotateKey would begin with.
 func PreviewRotateKey(ctx context.Context, o run.Options, w run.Work) ([]string, error) {
 	_, steps, err := change.KeyRotation(w.Cluster(), rand.Reader)
 	if err != nil {

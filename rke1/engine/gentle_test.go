@@ -83,7 +83,7 @@ func deployedYard(t *testing.T, text string) (*yard, *run.Run, *fake.Clientset) 
 	return y, r, client
 }
 
-// A new control plane host changes the way to the API servers of every worker. Nobody has to leave his node for that.
+// A new control plane host changes the way to the API servers of every worker. No pod has to leave its node for that.
 func TestWhoHasToLeaveForAChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		container string
@@ -121,7 +121,7 @@ func TestWhoHasToLeaveForAChange(t *testing.T) {
 	}
 }
 
-// A kubelet that does not run can end no pod: it starts before pods are asked to leave for the rest, and nobody leaves for it alone.
+// A kubelet that does not run can end no pod: it starts before pods are asked to leave for the rest, and no pod leaves for it alone.
 func TestWhatDoesNotRunStartsFirst(t *testing.T) {
 	for name, more := range map[string]bool{"and nothing else": false, "and kube-proxy changes": true} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/rke1/engine/run"
 )
 
-// Preview looks at every host and does nothing.
+// Preview looks at every host and does nothing. The errors are those that a run would begin with.
 func Preview(ctx context.Context, o run.Options, w run.Work) (*run.Changes, error) {
 	r := run.New(o, w)
 	defer r.Close()

@@ -15,7 +15,7 @@ import (
 )
 
 // StateOf reads the state of a cluster from the cluster, with the administrator's credentials. It
-// is checked against the config.
+// is checked against the config. The errors are those of reaching the API, of reading the Secret, and of a state that is not the config's.
 func StateOf(ctx context.Context, o run.Options, c *config.Cluster, credentials kube.Credentials) (*state.State, error) {
 	r := run.New(o, run.Work{Config: c, IgnoreDockerVersion: true})
 	defer r.Close()

@@ -19,7 +19,7 @@ var removePhases = []run.Phase{
 	{ID: "end", Title: "End", Run: endRemoval},
 }
 
-// PreviewRemove says what Remove would do.
+// PreviewRemove says what Remove would do. The errors are those of reaching and asking the hosts.
 func PreviewRemove(ctx context.Context, o run.Options, w run.Work) (*run.Changes, error) {
 	r := run.New(o, w)
 	defer r.Close()

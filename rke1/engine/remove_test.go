@@ -10,7 +10,7 @@ import (
 )
 
 // The preview of a removal names what is on each host, and changes nothing; what it names is removed then, with snapshots only where
-// somebody says so.
+// a person says so.
 func TestRemove(t *testing.T) {
 	const lived = "mount 1 0 8:1 / / rw - ext4 /dev/sda rw\nmount 2 1 0:5 / /var/lib/kubelet/pods/p/v rw - tmpfs tmpfs rw\nlink flannel.1\ndirectory /var/lib/kubelet\ndirectory /opt/rke/etcd-snapshots\nend\n"
 	const gone = "mount 1 0 8:1 / / rw - ext4 /dev/sda rw\nend\n"

@@ -76,7 +76,7 @@ func restoreRun(o run.Options, w run.Work, wish snapshot.RestoreRequest) (*run.R
 }
 
 // PreviewRestore looks at everything and says what Restore would do, a line each. It does nothing, but gets the archive from the
-// bucket, if there is one.
+// bucket, if there is one. The errors are those that Restore would begin with.
 func PreviewRestore(ctx context.Context, o run.Options, w run.Work, wish snapshot.RestoreRequest) ([]string, error) {
 	r, err := restoreRun(o, w, wish)
 	if err != nil {

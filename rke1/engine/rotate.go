@@ -48,7 +48,7 @@ func Rotate(ctx context.Context, o run.Options, w run.Work, what pki.Rotation) (
 	return r.LastSaved(), err
 }
 
-// PreviewRotate says what Rotate would do, a line each, and does nothing.
+// PreviewRotate says what Rotate would do, a line each, and does nothing. The errors are those that Rotate would begin with.
 func PreviewRotate(ctx context.Context, o run.Options, w run.Work, what pki.Rotation) ([]string, error) {
 	ro, err := change.RotationOf(w.Cluster(), what, o.Source())
 	if err != nil {

@@ -170,7 +170,7 @@ func TestHostsThatEndARunBeforeItBegins(t *testing.T) {
 	}
 }
 
-// A host that the run goes on without is warned of once, with the reason and without an address that nobody dials.
+// A host that the run goes on without is warned of once, with the reason and without an address that is not dialled.
 func TestAHostThatIsAway(t *testing.T) {
 	for name, do := range map[string]func(*yard) error{
 		"up": func(y *yard) error { _, err := Up(t.Context(), y.o, y.work); return err },
@@ -277,7 +277,7 @@ func TestAStateThatCannotBeSaved(t *testing.T) {
 	y.untouched()
 }
 
-// A cluster that runs as it should has an empty preview; each thing that somebody changed by hand is one line.
+// A cluster that runs as it should has an empty preview; each thing that was changed by hand is one line.
 func TestPreviewOfARunningCluster(t *testing.T) {
 	y := newYard(t, yml)
 	s, _, err := run.Init(y.work, y.o.Source())

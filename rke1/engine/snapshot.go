@@ -57,7 +57,7 @@ func SaveSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapshot.
 	return all, err
 }
 
-// PreviewSnapshot says what SaveSnapshot would do, a line each, and does nothing.
+// PreviewSnapshot says what SaveSnapshot would do, a line each, and does nothing. The errors are those that SaveSnapshot would begin with.
 func PreviewSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapshot.SnapshotRequest) ([]string, error) {
 	r, err := snapshotRun(o, &w, wish)
 	if err != nil {
@@ -105,7 +105,7 @@ func snapshotRun(o run.Options, w *run.Work, wish snapshot.SnapshotRequest) (*ru
 }
 
 // RemoveSnapshot removes a snapshot from every host of etcd that can be reached, and from the bucket if there is one. The archive of
-// a host that is away stays there.
+// a host that is away stays there. The errors are those of reaching the hosts, of the storage and of the hosts.
 func RemoveSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapshot.SnapshotRequest) error {
 	r, err := snapshotRun(o, &w, wish)
 	if err != nil {

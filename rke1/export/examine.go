@@ -46,7 +46,7 @@ func Examine(c *config.Cluster, s *state.State, known config.Versions, now time.
 }
 
 // Pending are the paths of a config after defaults, by its json names, in which it differs from that of the
-// last run. What that one left open, because an older program wrote it, is filled before.
+// last run. What that one left open, because an older program wrote it, is filled before. The errors are those of Differences.
 func Pending(c *config.Cluster, s *state.State, known config.Versions) ([]string, error) {
 	all, err := Differences(&state.State{Desired: state.Part{Config: s.Desired.Config}, Current: state.Part{Config: c}}, known)
 	if err != nil {

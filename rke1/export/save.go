@@ -95,7 +95,8 @@ func Tar(w io.Writer, files []File, now time.Time) error {
 	return nil
 }
 
-// Complete says why files that were carried somewhere are not a whole export, or nil: one is missing, or is not what its checksum says.
+// Complete says why files that were carried somewhere are not a whole export, or nil: one is missing, or is not what its checksum says. The error is
+// for the person who has the files.
 func Complete(files []File) error {
 	var rest []File
 	given := map[string][]byte{}

@@ -15,7 +15,7 @@ import (
 const rbac = "rbac.authorization.k8s.io"
 
 // GrantComponents lets kubelets work, which share one user of the group system:nodes, and the
-// API server call them. The names are those of RKE, so that the RKE CLI finds them as its own.
+// API server call them. The names are those of RKE, so that the RKE CLI finds them as its own. The error is that of the API, after some tries.
 func (a *API) GrantComponents(ctx context.Context) error {
 	roles := a.Client.RbacV1()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "rke-job-deployer", Namespace: System}}

@@ -40,7 +40,7 @@ func (e *AddonError) Error() string {
 	return fmt.Sprintf("add-on %s: %d of its objects failed: %s", e.Addon, len(e.Objects), strings.Join(e.Objects, "; "))
 }
 
-// Addon is the text that was applied last under a name; empty when there was none.
+// Addon is the text that was applied last under a name; empty when there was none. The error is that of the API, after some tries.
 func (a *API) Addon(ctx context.Context, name string) (text string, err error) {
 	err = again(ctx, func() error {
 		m, err := a.Client.CoreV1().ConfigMaps(System).Get(ctx, name, metav1.GetOptions{})
@@ -143,7 +143,8 @@ func (a *API) keep(ctx context.Context, name, text string) error {
 }
 
 // Remove deletes the objects of the text that is kept under a name, the last one first, and
-// then the text. Nothing kept means nothing to delete.
+// then the text. Nothing kept means nothing to delete. It returns an *AddonError that names the objects which could not be deleted; the text is kept
+// then.
 func (a *API) Remove(ctx context.Context, name string) error {
 	text, err := a.Addon(ctx, name)
 	if err != nil || text == "" {
@@ -174,7 +175,7 @@ func (a *API) Remove(ctx context.Context, name string) error {
 // Object names an object.
 type Object struct{ APIVersion, Kind, Namespace, Name string }
 
-// Discard deletes objects and waits until they are gone, so that others can have their names.
+// Discard deletes objects and waits until they are gone, so that others can have their names. The error names the object that stays.
 func (a *API) Discard(ctx context.Context, objects []Object) error {
 	for _, o := range objects {
 		u := &unstructured.Unstructured{}
@@ -229,7 +230,8 @@ func (a *API) remove(ctx context.Context, o *unstructured.Unstructured) error {
 
 // Objects are the objects of a text of YAML, with those of lists in their places. Empty
 // documents are left out. What the text says is read as kubectl reads it; that it is one that
-// may be read, rke1/addons has checked, and the cluster's own ConfigMap has what was checked before.
+// may be read, rke1/addons has checked, and the cluster's own ConfigMap has what was checked before. The error says which document is no object of
+// Kubernetes.
 func Objects(text string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	if len(text) > maxText {

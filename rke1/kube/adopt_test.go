@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/rke1/kube"
 )
 
-// object is one with fields that somebody owns.
+// object is one with fields that a manager owns.
 func object(owner, operation string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": map[string]any{
 		"name": "m", "namespace": "tools", "resourceVersion": "1", "managedFields": []any{map[string]any{"manager": owner, "operation": operation, "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -52,7 +52,7 @@ type API struct {
 	mapper  meta.ResettableRESTMapper
 }
 
-// Open is ready to ask. dial opens a connection to any API server of the cluster.
+// Open is ready to ask. dial opens a connection to any API server of the cluster. It returns an error for credentials that cannot be read.
 func Open(c Credentials, dial func(ctx context.Context) (net.Conn, error)) (*API, error) {
 	tlsConfig, err := rest.TLSConfigFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{
 		ServerName: "kubernetes", CAData: c.CA, CertData: c.Certificate, KeyData: c.Key,
@@ -99,7 +99,8 @@ func encrypted(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn
 	return secured, nil
 }
 
-// Reach is a client of the API that a kubeconfig leads to. Its answers are bounded, and no redirect is followed.
+// Reach is a client of the API that a kubeconfig leads to. Its answers are bounded, and no redirect is followed. It returns an error for an address
+// or credentials that cannot be used.
 func Reach(k *kubeconfig.Config) (kubernetes.Interface, error) {
 	if server, err := url.Parse(k.Server); err != nil || server.Scheme != "https" || server.Host == "" {
 		return nil, errors.New("the server of its cluster is no URL such as https://host:6443")
@@ -126,7 +127,8 @@ func With(client kubernetes.Interface, objects dynamic.Interface, mapper meta.Re
 	return &API{Client: client, dynamic: objects, mapper: mapper}
 }
 
-// Await asks for the API's version until it answers; each is called with what it answers instead.
+// Await asks for the API's version until it answers; each is called with what it answers instead. The error is that of the last try, or the context's
+// cause.
 func (a *API) Await(ctx context.Context, tries int, pause time.Duration, each func(attempt int, err error)) error {
 	for attempt := 1; ; attempt++ {
 		_, err := a.Client.Discovery().ServerVersion()

@@ -226,7 +226,7 @@ func TestDeleteNode(t *testing.T) {
 	}
 }
 
-// The API server makes the binding of kubelets without anybody in it.
+// The API server makes the binding of kubelets without a subject in it.
 func TestGrantComponents(t *testing.T) {
 	empty := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "system:node"},
 		RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "system:node"}}

@@ -32,7 +32,7 @@ func (e *NodeMissingError) Error() string {
 	return "the cluster has no node " + e.Host + " yet: see the kubelet's output there (docker logs kubelet)"
 }
 
-// Nodes are the cluster's nodes by the hosts' names, in lower case.
+// Nodes are the cluster's nodes by the hosts' names, in lower case. The error is that of the API, after some tries.
 func (a *API) Nodes(ctx context.Context) (map[string]corev1.Node, error) {
 	var list []*corev1.Node
 	err := again(ctx, func() (err error) {
@@ -146,7 +146,8 @@ func (a *API) node(ctx context.Context, host string) (corev1.Node, error) {
 	return n, nil
 }
 
-// Cordon makes a node take no more pods, and remembers that it was not cordoned before.
+// Cordon makes a node take no more pods, and remembers that it was not cordoned before. The errors are those of the API, and that there is no such
+// node.
 func (a *API) Cordon(ctx context.Context, host string) error {
 	n, err := a.node(ctx, host)
 	if err != nil {
@@ -160,7 +161,7 @@ func (a *API) Cordon(ctx context.Context, host string) error {
 	})
 }
 
-// Uncordon undoes Cordon, and leaves a node alone that a user cordoned.
+// Uncordon undoes Cordon, and leaves a node alone that a user cordoned. The errors are those of the API, and that there is no such node.
 func (a *API) Uncordon(ctx context.Context, host string) error {
 	n, err := a.node(ctx, host)
 	if err != nil {

@@ -27,7 +27,7 @@ func ClusterPods() []string {
 }
 
 // DeletePods deletes the pods of all namespaces that a selector has, so that their controllers make new ones, and
-// says how many.
+// says how many. The error names the selector.
 func (a *API) DeletePods(ctx context.Context, selectors []string) (deleted int, err error) {
 	for _, selector := range selectors {
 		err := again(ctx, func() error {

@@ -37,7 +37,7 @@ type workload struct {
 // Unready are the workloads in the text of an add-on that are not ready, each with what holds the
 // first of its pods: "Deployment kube-system/coredns: 0 of 1 pods are ready: pod coredns-x on
 // alpha: container coredns: ImagePullBackOff: ...", and parts of the API that are not served yet.
-// Objects of other kinds are ready as they are.
+// Objects of other kinds are ready as they are. The error says that the text cannot be read, or what the API answered.
 func (a *API) Unready(ctx context.Context, text string) ([]string, error) {
 	objects, err := Objects(text)
 	if err != nil {

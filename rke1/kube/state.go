@@ -26,7 +26,7 @@ var ErrNoState = errors.New("the cluster keeps no state: there is neither a Secr
 var untilWritten = wait.Backoff{Duration: time.Second, Factor: 1.5, Steps: 8}
 
 // SaveState writes the state, compact JSON, into its Secret, and removes the ConfigMap in which
-// everybody who may read ConfigMaps could read all keys (CVE-2023-32191).
+// everybody who may read ConfigMaps could read all keys (CVE-2023-32191). The error is that of the API, after some tries.
 func (a *API) SaveState(ctx context.Context, text []byte) error {
 	err := again(ctx, func() error { return a.writeState(ctx, text) })
 	if err == nil {

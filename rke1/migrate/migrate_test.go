@@ -40,7 +40,7 @@ const node = "nodes: [{address: 10.0.0.1, user: u, role: [etcd, controlplane, wo
 
 var rke2 = []string{"v1.32.1+rke2r1", "v1.30.14+rke2r1", "v1.30.5+rke2r1", "v1.30.5+rke2r2", "v1.31.1+rke2r1", "v1.30.4+rke2r9", "nonsense"}
 
-// TestText holds the whole text: of a small cluster of which nobody looked at more than the file, and of one with everything.
+// TestText holds the whole text: of a small cluster of which the file alone was looked at, and of one with everything.
 func TestText(t *testing.T) {
 	full, err := os.ReadFile("testdata/full.yml")
 	if err != nil {

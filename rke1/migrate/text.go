@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// Text writes the report: what the cluster needs, then each host, then a line that sums up.
+// Text writes the report: what the cluster needs, then each host, then a line that sums up. The error is that of the writer.
 func (r *Report) Text(w io.Writer) error {
 	to := cmp.Or(r.To, "no RKE2 yet")
 	fmt.Fprintf(w, "The cluster %s, %s → %s\n", r.Cluster, r.From, to)

@@ -37,14 +37,14 @@ type Engine struct {
 }
 
 // Look finds the containers of processes: those that carry the label, and those that
-// have one of the names.
+// have one of the names. The errors are those of Docker.
 func (e *Engine) Look(ctx context.Context, wanted *NodeConfig) ([]Container, error) {
 	containers, _, err := e.Survey(ctx, wanted, nil)
 	return containers, err
 }
 
 // Survey is Look, and says besides what images give to their containers, by the names that are asked for; those that are not on the host are left
-// out. Everything is asked once, and some of it at the same time: over SSH each call costs a round trip.
+// out. Everything is asked once, and some of it at the same time: over SSH each call costs a round trip. The errors are those of Docker.
 func (e *Engine) Survey(ctx context.Context, wanted *NodeConfig, images []string) ([]Container, map[string]Base, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -166,7 +166,7 @@ func (e *Engine) base(ctx context.Context, ref string) (id string, given *Base, 
 	return r.ID, b, nil
 }
 
-// Image is what an image gives to its containers; nil when it is not on the host.
+// Image is what an image gives to its containers; nil when it is not on the host. The error is that of Docker.
 func (e *Engine) Image(ctx context.Context, ref string) (*Base, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -174,7 +174,7 @@ func (e *Engine) Image(ctx context.Context, ref string) (*Base, error) {
 	return base, err
 }
 
-// Pull fetches an image that is not on the host, and returns what it gives to its containers.
+// Pull fetches an image that is not on the host, and returns what it gives to its containers. The error is Docker's or the registry's.
 func (e *Engine) Pull(ctx context.Context, ref, auth string) (*Base, error) {
 	if err := e.pull(ctx, Process{Image: ref, ImageRegistryAuthConfig: auth}); err != nil {
 		return nil, err

@@ -33,7 +33,8 @@ func link(dir, log, name, id string) []string {
 	return []string{"sh", "-c", linkScript, "link", dir, log, fmt.Sprintf("%s/%s_%s.log", dir, name, id), dir + "/" + name}
 }
 
-// LinkLogOf makes the link to the log of the container of a name, as LinkLog does.
+// LinkLogOf makes the link to the log of the container of a name, as LinkLog does. The errors are those of LinkLog, and that there is no such
+// container.
 func (e *Engine) LinkLogOf(ctx context.Context, image, name string) error {
 	inspectCtx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()

@@ -108,7 +108,7 @@ func Decode(b []byte) (*NodeConfig, error) {
 	return &c, nil
 }
 
-// Certificates reads Certs.
+// Certificates reads Certs. The error says where the text is not the JSON of certificates.
 func (c *NodeConfig) Certificates() (map[string]Certificate, error) {
 	if c.Certs == "" {
 		return nil, nil
@@ -127,7 +127,7 @@ type Content struct {
 	Certificate bool
 }
 
-// Contents are the files to write, certificates first, in a stable order.
+// Contents are the files to write, certificates first, in a stable order. The error names the entry that is not of its form.
 func (c *NodeConfig) Contents() ([]Content, error) {
 	certs, err := c.Certificates()
 	if err != nil {

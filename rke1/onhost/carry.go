@@ -49,7 +49,7 @@ func (h *Host) Carry(ctx context.Context, to *Host, d Directory, name string) er
 	return nil
 }
 
-// CopyOut gives a file of a directory to do, with its size in bytes.
+// CopyOut gives a file of a directory to do, with its size in bytes. The errors are those of do and of Docker, with the host's name.
 func (h *Host) CopyOut(ctx context.Context, d Directory, name string, do func(r io.Reader, size int64) error) error {
 	ctx, cancel := context.WithTimeout(ctx, carryLimit)
 	defer cancel()

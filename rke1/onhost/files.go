@@ -59,7 +59,8 @@ type Directory struct {
 }
 
 // Put brings files of a directory to what is wanted, and returns the paths of those that
-// were not yet, and everything that is there afterwards. Other files there stay. What is written is read back and compared.
+// were not yet, and everything that is there afterwards. Other files there stay. What is written is read back and compared. The error names the host,
+// and is that of Docker or says which file is not as it was written.
 func (h *Host) Put(ctx context.Context, d Directory, files []File) (changed []string, there map[string]File, err error) {
 	err = h.through(ctx, d, func(id string) (err error) {
 		if there, err = h.read(ctx, id, d.Path); err != nil {

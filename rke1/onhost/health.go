@@ -105,7 +105,8 @@ func (h *Host) OpenTCP(ctx context.Context, address string) (net.Conn, error) {
 	return dial.Open(ctx, h.dial, "tcp", address)
 }
 
-// DialTCP opens a connection from the host. That no process listens there may be heard when it is read from.
+// DialTCP opens a connection from the host. That no process listens there may be heard when it is read from. The error is an *UnreachableError where
+// there is no way to the host.
 func (h *Host) DialTCP(ctx context.Context, _, address string) (net.Conn, error) {
 	return h.dial(ctx, "tcp", address)
 }

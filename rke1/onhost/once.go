@@ -52,7 +52,8 @@ func (h *Host) Run(ctx context.Context, o Once) (output []string, err error) {
 	return h.run(ctx, o, func(context.Context, string) error { return nil })
 }
 
-// Fetch runs a command and returns a file that it left in its container, of at most so many bytes.
+// Fetch runs a command and returns a file that it left in its container, of at most so many bytes. The errors are those of Run, and that there is no
+// such file or a larger one.
 func (h *Host) Fetch(ctx context.Context, o Once, file string, limit int64) (text []byte, err error) {
 	_, err = h.run(ctx, o, func(ctx context.Context, id string) error {
 		stream, stat, err := h.Docker.CopyFromContainer(ctx, id, file)
@@ -99,7 +100,7 @@ func (h *Host) run(ctx context.Context, o Once, after func(ctx context.Context, 
 	return output, err
 }
 
-// Start makes a container and starts it, in place of one of its name, and leaves it running.
+// Start makes a container and starts it, in place of one of its name, and leaves it running. The error names container and host.
 func (h *Host) Start(ctx context.Context, p nodeconfig.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
@@ -163,7 +164,7 @@ func (h *Host) discard(ctx context.Context, name, id string, before error) error
 	return fmt.Errorf("remove container %s on host %s: %w", name, h.Address, err)
 }
 
-// Discard removes the container of a name, if there is one.
+// Discard removes the container of a name, if there is one. The error names container and host.
 func (h *Host) Discard(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()

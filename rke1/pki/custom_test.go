@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/rke1/pki/pkitest"
 )
 
-// directory is what somebody would give who issued a cluster's certificates.
+// directory is what a person would give who issued a cluster's certificates.
 func directory(b pki.Bundle) fstest.MapFS {
 	dir := fstest.MapFS{"notes.txt": {Data: []byte("x")}, "kube-node-csr.pem": {Data: []byte("a request")}}
 	for name, c := range b {
@@ -44,7 +44,7 @@ func TestCustom(t *testing.T) {
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(issued)), slices.Sorted(maps.Keys(b))); diff != "" {
 		t.Error(diff)
 	}
-	// Those of somebody else carry their own name where the others have system: before it.
+	// Those of another authority carry their own name where the others have system: before it.
 	if node, proxy, admin := b[pki.Node], b[pki.Proxy], b[pki.Admin]; node.CommonName != "system:node" || node.OUName != "system:nodes" ||
 		proxy.CommonName != "kube-proxy" || admin.OUName != "system:masters" || admin.ConfigPath != "./kube_config_x.yml" || admin.Config != issued[pki.Admin].Config {
 		t.Errorf("stored names: %q %q, %q, %q %q", node.CommonName, node.OUName, proxy.CommonName, admin.OUName, admin.ConfigPath)

@@ -84,7 +84,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestExpiryByTheCA: the rke CLI issues leaves that outlive their CA, and nobody accepts them then.
+// TestExpiryByTheCA: the rke CLI issues leaves that outlive their CA, and no verifier accepts them then.
 func TestExpiryByTheCA(t *testing.T) {
 	b := fresh(t, cluster())
 	young, _, err := pki.Make(cluster(), nil, pkitest.Source(birth.Add(100*day), 9), pki.Options{})

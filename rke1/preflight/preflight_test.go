@@ -31,7 +31,7 @@ nodes:
 - {address: 10.0.0.2, user: rke, role: [worker]}
 `
 
-// yard is two new hosts, where somebody may listen already.
+// yard is two new hosts, where a program may listen already.
 type yard struct {
 	preflight.Check
 	docker map[string]*dockerstandin.Engine

@@ -32,7 +32,7 @@ exit 0`
 	maxList = 1 << 20
 )
 
-// List lists the archives of a host, by name.
+// List lists the archives of a host, by name. The error is that of the host.
 func List(ctx context.Context, h *onhost.Host, tools Tools) ([]Archive, error) {
 	p := tools("etcd-checksum-checker", []string{Dir + ":" + Dir}, listed, "list", Dir)
 	text, err := h.Fetch(ctx, onhost.Once{Process: p}, "/tmp/list", maxList)
@@ -78,7 +78,7 @@ type WithState struct {
 }
 
 // Newest is the newest archive of a host with the cluster's state in it; nil when there is none. Nothing is made in the directory, nor the
-// directory itself.
+// directory itself. The error is that of the host.
 func Newest(ctx context.Context, h *onhost.Host, tools Tools) (*WithState, error) {
 	const above = "/opt" // Docker makes directories that a bind names
 	p := tools("etcd-extract-statefile", []string{above + ":" + above + ":ro"}, newest, "newest", Dir)

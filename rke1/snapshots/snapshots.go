@@ -117,7 +117,7 @@ func readSnapshot(address string, output []string) (found *Snapshot, others []st
 // Tools makes a container of a host that runs a script, with directories of the host; its image has a shell and unzip.
 type Tools func(name string, binds []string, script string, args ...string) nodeconfig.Process
 
-// Inspect looks for a snapshot on a host: what there is of it, nil being nothing, and the names of others.
+// Inspect looks for a snapshot on a host: what there is of it, nil being nothing, and the names of others. The error is that of the host.
 func Inspect(ctx context.Context, h *onhost.Host, tools Tools, name string) (found *Snapshot, others []string, err error) {
 	p := tools("etcd-checksum-checker", []string{Dir + ":" + Dir}, inspect, "inspect", name, Dir)
 	output, err := h.Run(ctx, onhost.Once{Process: p, Limit: Limit})
@@ -134,7 +134,8 @@ if [ -e "$1.zip" ]; then unzip -p "$1.zip" "*backup/$1" >"$1.new"; mv "$1.new" "
 
 const sum = `cd "$2" && sha256sum "$1" | cut -d ' ' -f 1`
 
-// Unpack puts etcd's data beside the archive on a host, under the snapshot's name, and says whether they are what was found.
+// Unpack puts etcd's data beside the archive on a host, under the snapshot's name, and says whether they are what was found. The errors are those of
+// the host and of Verify.
 func (s *Snapshot) Unpack(ctx context.Context, h *onhost.Host, tools Tools, name string) error {
 	p := tools("etcd-extract-snapshot", []string{Dir + ":" + Dir}, unpack, "unpack", name, Dir)
 	if _, err := h.Run(ctx, onhost.Once{Process: p, Limit: Limit}); err != nil {
@@ -143,7 +144,8 @@ func (s *Snapshot) Unpack(ctx context.Context, h *onhost.Host, tools Tools, name
 	return s.Verify(ctx, h, tools, name)
 }
 
-// Verify says whether the data that are on a host, unpacked, are those of the snapshot.
+// Verify says whether the data that are on a host, unpacked, are those of the snapshot. The error is that of the host, or says that the data are
+// others.
 func (s *Snapshot) Verify(ctx context.Context, h *onhost.Host, tools Tools, name string) error {
 	p := tools("etcd-checksum-checker", []string{Dir + ":" + Dir}, sum, "sum", name, Dir)
 	output, err := h.Run(ctx, onhost.Once{Process: p, Limit: Limit})

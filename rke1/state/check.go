@@ -21,7 +21,7 @@ type Against struct {
 }
 
 // Check says everything that keeps a state from being used, joined. Dates are not looked at: a
-// cluster whose certificates have expired needs its state more than any other.
+// cluster whose certificates have expired needs its state more than any other. Each error names the part of the state.
 func (s *State) Check(a Against) error {
 	if s.Desired.Config == nil && s.Desired.Certificates == nil && s.Current.Config == nil && s.Current.Certificates == nil {
 		return errors.New("there is no cluster in it")
@@ -81,7 +81,7 @@ func firstAddress(cfg *config.Cluster) string {
 }
 
 // MayReplace says why this state must not take the place of another, or nil: it would lose the CA's key, or
-// the cluster. A keeper of states asks it, beside Check, before a state is overwritten.
+// the cluster. A keeper of states asks it, beside Check, before a state is overwritten. The error says what would be lost.
 func (s *State) MayReplace(before *State) error {
 	if before.Desired.Certificates[pki.CA].KeyPEM != "" && s.Desired.Certificates[pki.CA].KeyPEM == "" {
 		return fmt.Errorf("the new state lacks the key of %s, which the one there has", pki.CA)

@@ -130,7 +130,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestASecondRunChangesTheAdminAlone is the base of exports: whoever runs on the same files
+// TestASecondRunChangesTheAdminAlone is the base of exports: a run on the same files
 // changes one entry.
 func TestASecondRunChangesTheAdminAlone(t *testing.T) {
 	one := deployed(t)

@@ -17,7 +17,8 @@ import (
 	"github.com/drover-project/drover/rke1/config/clouds"
 )
 
-// Cloud is the text of /etc/kubernetes/cloud-config; "" is a provider without one. It may hold secrets.
+// Cloud is the text of /etc/kubernetes/cloud-config; "" is a provider without one. It may hold secrets. The error says which provider's settings
+// cannot be written.
 func Cloud(c config.CloudProvider) (string, error) {
 	switch {
 	case c.Azure != nil:

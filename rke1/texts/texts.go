@@ -22,7 +22,7 @@ func Sum(text string) string {
 	return hex.EncodeToString(b[:])
 }
 
-// Audit is the API server's audit policy.
+// Audit is the API server's audit policy. It returns an error where the policy cannot be written.
 func Audit(policy *config.AuditPolicy) (string, error) { return write("audit policy", policy) }
 
 // write is YAML with sorted keys, as Kubernetes' programs write it.
@@ -41,7 +41,7 @@ const (
 )
 
 // Admission is the API server's admission configuration in a version of Kubernetes: of two plugins that always have one,
-// and of the owner's others. The peer drops those without a word.
+// and of the owner's others. The peer drops those without a word. It returns an error where a plugin's configuration cannot be written.
 func Admission(c config.KubeAPI, version versions.Version) (string, error) {
 	all := config.AdmissionConfiguration{TypeMeta: config.TypeMeta{Kind: "AdmissionConfiguration", APIVersion: "apiserver.config.k8s.io/v1"}}
 	own := map[string]config.AdmissionPlugin{}

@@ -63,7 +63,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Load reads the data of a file or an http(s) address, the value of RANCHER_METADATA_URL; "" has the embedded ones.
+// Load reads the data of a file or an http(s) address, the value of RANCHER_METADATA_URL; "" has the embedded ones. The error says why the data could
+// not be had; where a copy of before is used, Stale says it instead.
 func Load(ctx context.Context, location string, o Options) (*Data, error) {
 	switch {
 	case location == "":

@@ -76,7 +76,7 @@ func (d *Data) Default() string {
 // HowElse says how versions get known that these data do not have.
 const HowElse = "give a file or an address of KDM's data.json that has it, by --version-data of drover rke or by RANCHER_METADATA_URL in the environment"
 
-// Images are the system images of a version, without any registry of the user's.
+// Images are the system images of a version, without any registry of the user's. The error names the versions that are near.
 func (d *Data) Images(version string) (config.SystemImages, error) {
 	for doc := range d.documents(version) {
 		if images, ok := doc.Images[version]; ok {
@@ -108,7 +108,7 @@ func (d *Data) nearest(version string) []string {
 }
 
 // ServiceOptions are the flags of a version: those of this very version, or else of the minor line that
-// the tag of the Kubernetes image names, or else of the version's own minor line.
+// the tag of the Kubernetes image names, or else of the version's own minor line. The error says how such a version can be used.
 func (d *Data) ServiceOptions(version, kubernetesImage string) (ServiceOptions, error) {
 	line := ""
 	for _, text := range []string{version, Tag(kubernetesImage)} { // the last has the last word

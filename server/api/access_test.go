@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// TestAccess asks each thing as nobody, as a user without rights, with a token that is
+// TestAccess asks each thing without a login, as a user without rights, with a token that is
 // limited to a cluster, and as an administrator.
 func TestAccess(t *testing.T) {
 	b := newBench(t)
@@ -62,7 +62,7 @@ func TestAccess(t *testing.T) {
 		{"POST", "/v3/users?action=nothing", "{}", 401, 404, 404},
 		{"GET", "/v3/tokens", "", 401, 200, 200},
 		{"GET", "/v3/tokens/token-admin", "", 401, 404, 200},
-		{"GET", "/v3/tokens/token-boblo", "", 401, 200, 404}, // tokens are their owners', whoever asks
+		{"GET", "/v3/tokens/token-boblo", "", 401, 200, 404}, // tokens are their owners', for every caller
 		{"DELETE", "/v3/tokens/nothing", "", 401, 404, 404},
 		{"POST", "/v3/tokens", `{}`, 401, 201, 201},
 		{"GET", "/v1", "", 401, 200, 200},
@@ -120,7 +120,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// TestLinksFollowRights: nobody is shown what they may not do.
+// TestLinksFollowRights: no user is shown what they may not do.
 func TestLinksFollowRights(t *testing.T) {
 	b := newBenchWith(t, benchOptions{serverURL: "https://drover.example", environ: map[string]string{"CATTLE_UI_BRAND": "x"}})
 	harbour(b)

@@ -317,7 +317,7 @@ func TestChangePage(t *testing.T) {
 		t.Errorf("apply without a look: %d %s", r.status, r.raw)
 	}
 	_, _, seen := read(send(changed, base, "", "preview"))
-	// In the meantime somebody else changes the cluster.
+	// In the meantime another user changes the cluster.
 	if _, err := b.st.Clusters.Modify(t.Context(), "fleet-default/harbour", func(c records.Cluster) (records.Cluster, error) {
 		c.Labels = map[string]string{"by": "<b>somebody"}
 		return c, nil

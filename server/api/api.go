@@ -224,7 +224,7 @@ func (o *Options) fill() {
 	}
 }
 
-// New makes an API. It observes the state from now on; Close ends that.
+// New makes an API. It observes the state from now on; Close ends that. The errors are those of reading the page's templates.
 func New(o Options) (*API, error) {
 	o.fill()
 	reach := o.reach()

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// TestNobodyActsAsSomebodyElseHere: what was asked for in the name of somebody else is not done in the caller's own.
+// TestNobodyActsAsSomebodyElseHere: what was asked for in the name of another user is not done in the caller's own.
 func TestNobodyActsAsSomebodyElseHere(t *testing.T) {
 	b := newBench(t)
 	administrated(b)
@@ -94,7 +94,7 @@ func TestMadeIsNamedInTheAuditLog(t *testing.T) {
 	}
 }
 
-// TestAnOpenPageIsNoUse: a page that asks for its stream again and again keeps no session alive; somebody who asks does.
+// TestAnOpenPageIsNoUse: a page that asks for its stream again and again keeps no session alive; a user's request does.
 func TestAnOpenPageIsNoUse(t *testing.T) {
 	b := newBench(t)
 	token := b.token("u-bob", records.Token{Session: true})

@@ -519,7 +519,7 @@ func (r result) has(m, key string) bool {
 	return ok
 }
 
-// request asks as the bearer of a token ("" for nobody), with further headers as pairs.
+// request asks as the bearer of a token ("" for no login), with further headers as pairs.
 func (b *bench) request(method, target, token, body string, header ...string) result {
 	b.t.Helper()
 	r := httptest.NewRequest(method, target, strings.NewReader(body))

@@ -577,7 +577,7 @@ func TestCLIContextGone(t *testing.T) {
 	}
 }
 
-// TestCLIStandardUser: for somebody without rights a name is "not found", never refused.
+// TestCLIStandardUser: for a user without rights a name is "not found", never refused.
 func TestCLIStandardUser(t *testing.T) {
 	b := newBench(t)
 	harbour(b)

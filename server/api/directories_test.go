@@ -228,7 +228,7 @@ func TestWhoIsLetIn(t *testing.T) {
 		t.Errorf("the session of before: %d", r.status)
 	}
 
-	// A user of this server who is linked logs in as who they are; nobody has a principal twice.
+	// A user of this server who is linked logs in as who they are; no principal is two users'.
 	b.want(http.StatusOK, "PUT", "/v3/users/"+id, `{"principalIds":[]}`)
 	b.want(http.StatusOK, "PUT", "/v3/users/u-bob", `{"principalIds":["local://u-bob","github_user://12345"]}`)
 	if r := b.request("PUT", "/v3/users/"+id, b.admin, `{"principalIds":["github_user://12345"]}`); r.status != 422 || r.text("code") != "NotUnique" {
@@ -243,14 +243,14 @@ func TestWhoIsLetIn(t *testing.T) {
 	if id, _ := b.enter(g); id != "u-bob" {
 		t.Errorf("the linked user is %s", id)
 	}
-	// What nobody may give away by a link is more than they have.
+	// What may not be given away by a link is more than they have.
 	_, mia := b.person("mia", "users-manage")
 	if r := b.request("PUT", "/v3/users/user-admin", mia, `{"principalIds":["github_user://666"]}`); r.status != http.StatusForbidden {
 		t.Errorf("mia links the administrator: %d %s", r.status, r.raw)
 	}
 }
 
-// TestSearchOfDirectories: a group that somebody came with can be found and given a role by who knows nothing of it but its
+// TestSearchOfDirectories: a group that a user came with can be found and given a role by a person who knows nothing of it but its
 // name, and who looks at members finds it by its principal.
 func TestSearchOfDirectories(t *testing.T) {
 	b, g := outsiders(t, "")
@@ -338,7 +338,7 @@ func TestDirectoriesAreConfigured(t *testing.T) {
 		t.Errorf("plain providers: %s", r.raw)
 	}
 
-	// Without it nobody has anything by it, and the administrator's password still works.
+	// Without it no user has anything by it, and the administrator's password still works.
 	b.want(http.StatusNoContent, "POST", "/v1-drover/directories/github/remove", "")
 	if r := b.request("GET", "/v3", session, ""); r.status != http.StatusUnauthorized {
 		t.Errorf("a session of a directory that is gone: %d", r.status)
@@ -445,7 +445,7 @@ func TestADirectoryThatHangs(t *testing.T) {
 	end()
 }
 
-// TestDirectoryOfPasswordsThatIsDown: nobody gets in, the sentence says why, and where the directory is stays inside.
+// TestDirectoryOfPasswordsThatIsDown: no login succeeds, the sentence says why, and where the directory is stays inside.
 func TestDirectoryOfPasswordsThatIsDown(t *testing.T) {
 	b := newBench(t)
 	b.want(http.StatusOK, "POST", "/v1-drover/directories/set", "kind: openldap\nldap: {url: 'ldap://127.0.0.1:1', plaintext: true, bindDN: cn=drover, bindPassword: hunter2, users: {base: dc=x}}\n")
@@ -575,7 +575,7 @@ func TestNewUserRoles(t *testing.T) {
 	}
 }
 
-// TestPageLoginByDirectory: the page leads to a directory and back, to where somebody wanted to go and nowhere else.
+// TestPageLoginByDirectory: the page leads to a directory and back, to where the user wanted to go and nowhere else.
 func TestPageLoginByDirectory(t *testing.T) {
 	b, g := outsiders(t, "displayName: Our <GitHub>\n")
 	if page := string(b.look("login?to=%2Fdashboard%2Fmachines", "").raw); !strings.Contains(page, `href="/v3-public/githubProviders/github/page?to=%2Fdashboard%2Fmachines">Log in with Our &lt;GitHub&gt;</a>`) {
@@ -609,7 +609,7 @@ func TestPageLoginByDirectory(t *testing.T) {
 		}
 	}
 
-	// Somebody else's journey is nobody's, and who is not let in reads why.
+	// Another browser's journey is refused, and a person who is not let in reads why.
 	r := b.request("GET", githubPath+"/page", "", "")
 	at, err := g.Authorize(r.header.Get("Location"))
 	if err != nil {

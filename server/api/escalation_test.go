@@ -68,7 +68,7 @@ func TestNobodyLinksThemselvesUp(t *testing.T) {
 	})
 }
 
-// TestNamesThatNobodyGets: those of users are who somebody is inside clusters, those of role templates the names of roles there.
+// TestNamesThatNobodyGets: those of users are who a user is inside clusters, those of role templates the names of roles there.
 func TestNamesThatNobodyGets(t *testing.T) {
 	b := newBench(t)
 	administrated(b)
@@ -192,7 +192,7 @@ func TestGlobalRoles(t *testing.T) {
 	}
 }
 
-// TestTheLastAdministratorStays, whoever else may do everything.
+// TestTheLastAdministratorStays, no matter who else may do everything.
 func TestTheLastAdministratorStays(t *testing.T) {
 	b := newBench(t)
 	administrated(b)
@@ -229,7 +229,7 @@ func TestTwoAdministratorsUnbindEachOther(t *testing.T) {
 			t.Fatalf("%v, and administrators are %v", status, left)
 		}
 		for id := range tokens {
-			if left[id] == "" { // whoever stays takes the other one in again
+			if left[id] == "" { // the administrator who stays takes the other one in again
 				stays := map[string]string{annID: b.admin, "user-admin": ann}[id]
 				if r := b.request("POST", "/v3/globalrolebindings", stays, fmt.Sprintf(`{"globalRoleId":"admin","userId":%q}`, id)); r.status != http.StatusCreated {
 					t.Fatal(string(r.raw))

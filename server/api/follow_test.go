@@ -142,7 +142,7 @@ func TestFollowMachines(t *testing.T) {
 	}
 }
 
-// TestExpiredTokenIsNamed: whoever holds the right key may learn that its time is over.
+// TestExpiredTokenIsNamed: a client that holds the right key may learn that its time is over.
 func TestExpiredTokenIsNamed(t *testing.T) {
 	b := newBench(t)
 	text := b.token("u-bob", records.Token{Name: "token-old", TTLMillis: 1000})

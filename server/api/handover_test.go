@@ -54,7 +54,7 @@ func quarryFiles(t *testing.T) (body string, s *state.State) {
 	return string(encoded), s
 }
 
-// TestHandover takes a cluster in, gives it away and takes it up, as somebody who may and as somebody who may not.
+// TestHandover takes a cluster in, gives it away and takes it up, as a user who may and as a user who may not.
 func TestHandover(t *testing.T) {
 	b := newBench(t)
 	body, s := quarryFiles(t)

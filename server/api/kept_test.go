@@ -42,7 +42,7 @@ func asSent(form url.Values) url.Values {
 	return sent
 }
 
-// TestFormsAreKept: what somebody typed outlives their session, and what it proved. Nothing is done before it is sent again.
+// TestFormsAreKept: what a user typed outlives their session, and what it proved. Nothing is done before it is sent again.
 func TestFormsAreKept(t *testing.T) {
 	b := newBench(t)
 	harbour(b)
@@ -81,7 +81,7 @@ func TestFormsAreKept(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotKept: passwords, and what a page of another server has somebody send.
+// TestWhatIsNotKept: passwords, and what a page of another server has a browser send.
 func TestWhatIsNotKept(t *testing.T) {
 	b := newBench(t)
 	user := url.Values{"username": {"ben"}, "password": {"a long password of ben"}, "key": {idempotency.NewKey()}}
@@ -127,7 +127,7 @@ func TestProofIsInTheBody(t *testing.T) {
 	}
 	_, form := b.formOf(string(b.look("do/pause/fleet-default/harbour", b.admin).raw))
 	wrong := url.Values{"CSRF": {strings.Repeat("0", 32)}, "key": form["key"]}
-	late := "key=" + form.Get("key") + "&CSRF=" + form.Get("CSRF") // behind others, where nobody looks
+	late := "key=" + form.Get("key") + "&CSRF=" + form.Get("CSRF") // behind others, where no reader looks
 	cookies := auth.SessionCookie + "=" + b.admin + "; " + auth.ForgeryCookie + "=" + b.formToken(b.admin)
 	for name, body := range map[string]string{"wrong": wrong.Encode(), "late": late, "none": "key=" + form.Get("key"), "short": "CSRF=" + form.Get("CSRF")[:31]} {
 		r := b.request("POST", "/dashboard/do/pause/fleet-default/harbour", "", body, "Content-Type", "application/x-www-form-urlencoded", "Cookie", cookies)

@@ -251,7 +251,7 @@ func TestKubePages(t *testing.T) {
 		if next = list.GetContinue(); next == "" {
 			break
 		}
-		b.addMachine(cl, fmt.Sprintf("%012x", 1000+len(names)), nil) // while somebody pages
+		b.addMachine(cl, fmt.Sprintf("%012x", 1000+len(names)), nil) // while a client pages
 	}
 	if len(names) < 25 {
 		t.Errorf("%d machines", len(names))
@@ -407,7 +407,7 @@ func TestKubeRefuses(t *testing.T) {
 	}
 }
 
-// TestKubeHides: what somebody may not see is not there, and what they may not do is refused, in Kubernetes' words.
+// TestKubeHides: what a user may not see is not there, and what they may not do is refused, in Kubernetes' words.
 func TestKubeHides(t *testing.T) {
 	b := newBench(t)
 	harbour(b)

@@ -37,7 +37,7 @@ func TestKubectlOfPeople(t *testing.T) {
 	k.fails(kubePerson("User", "", "u-x", "username: x\npassword: hush\n"), "create -f -", `unknown field "password"`)
 	k.fails("", "delete user user-admin", "no one removes themselves")
 
-	// Without a password nobody logs in; one is set by an object of its own, whose answer does not have it.
+	// Without a password a user cannot log in; one is set by an object of its own, whose answer does not have it.
 	login := func(password string, want int) {
 		t.Helper()
 		if r := b.request("POST", "/v3-public/localProviders/local?action=login", "", `{"username":"anna","password":"`+password+`"}`); r.status != want {

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// TestKubeWatchLosesWhatItsCallerLoses: what somebody may not see any more is gone from their watches with the right, though it has not changed.
+// TestKubeWatchLosesWhatItsCallerLoses: what a user may not see any more is gone from their watches with the right, though it has not changed.
 func TestKubeWatchLosesWhatItsCallerLoses(t *testing.T) {
 	b := newBench(t)
 	administrated(b)
@@ -158,7 +158,7 @@ func TestKubeWatchLosesWhatItsCallerLoses(t *testing.T) {
 	}
 }
 
-// TestKubeWatchShowsWhatItsCallerGets: what somebody sees by a right that they get comes to their watches, as it is, though it has not changed.
+// TestKubeWatchShowsWhatItsCallerGets: what a user sees by a right that they get comes to their watches, as it is, though it has not changed.
 func TestKubeWatchShowsWhatItsCallerGets(t *testing.T) {
 	b := newBench(t)
 	administrated(b)

@@ -24,7 +24,7 @@ func TestKubePeople(t *testing.T) {
 	b.want(http.StatusUnprocessableEntity, "POST", users, body("User", "Carla!", `,"username":"carla3"`))
 	b.want(http.StatusCreated, "POST", grants, body("GlobalRoleBinding", "carla-rules", `,"globalRoleName":"admin","userName":"u-carla"`))
 
-	// Somebody who has no password cannot be the last administrator.
+	// A user who has no password cannot be the last administrator.
 	for _, one := range b.get("/v3/globalrolebindings?globalRoleId=admin").data() {
 		if one["userId"] != "u-carla" {
 			if r := b.request("DELETE", grants+"/"+one["id"].(string), b.admin, ""); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.raw), "no one would be left") {

@@ -66,7 +66,7 @@ func TestOutputOfAMachine(t *testing.T) {
 	}
 }
 
-// TestWhatHostsAnswerIsNoPage: a host cannot have a browser run what it answers, in the session of whoever looks.
+// TestWhatHostsAnswerIsNoPage: a host cannot have a browser run what it answers, in the session of the viewer.
 func TestWhatHostsAnswerIsNoPage(t *testing.T) {
 	b := newBench(t)
 	harbour(b)

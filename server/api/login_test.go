@@ -357,7 +357,7 @@ func TestHeaderWinsOverCookie(t *testing.T) {
 	}
 }
 
-// TestLoginTakesJSONOnly: YAML takes more to read than to write, and nobody is known here yet.
+// TestLoginTakesJSONOnly: YAML takes more to read than to write, and no caller is known here yet.
 func TestLoginTakesJSONOnly(t *testing.T) {
 	b := newBench(t)
 	b.give("user-admin", "correct horse")

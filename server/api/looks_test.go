@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// TestPreferences: each user has their own, whoever else asks, and they go with the user.
+// TestPreferences: each user has their own, no matter who else asks, and they go with the user.
 func TestPreferences(t *testing.T) {
 	b := newBench(t)
 	administrated(b)

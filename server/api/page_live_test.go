@@ -43,7 +43,7 @@ func (f *stream) until(text string) []string {
 	}
 }
 
-// TestOpenPagesAndRights: many pages of people with different rights are open at the same address while all changes; nobody
+// TestOpenPagesAndRights: many pages of people with different rights are open at the same address while all changes; no user
 // gets what only others may see, before and after their rights change.
 func TestOpenPagesAndRights(t *testing.T) {
 	b := newBench(t)

@@ -233,7 +233,7 @@ func TestLogIn(t *testing.T) {
 	}
 }
 
-// TestLocalAddresses: nobody is led to another server after a login.
+// TestLocalAddresses: no user is led to another server after a login.
 func TestLocalAddresses(t *testing.T) {
 	b := newBench(t)
 	b.want(200, "POST", "/v3/users/u-bob?action=setpassword", `{"newPassword":"correct horse battery"}`)

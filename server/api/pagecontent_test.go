@@ -377,7 +377,7 @@ func TestVersionsFollow(t *testing.T) {
 	}
 }
 
-// TestCausesOnPage: who waits for others stands below them, and the log on a host is a link, which is followed when somebody wants it.
+// TestCausesOnPage: who waits for others stands below them, and the log on a host is a link, which is followed when a user wants it.
 func TestCausesOnPage(t *testing.T) {
 	b := newBench(t)
 	administrated(b)

@@ -120,7 +120,7 @@ func TestLogStays(t *testing.T) {
 	}
 }
 
-// TestLostRightLeads: whoever may not see a page any more is led to its address, which says so, and reads nothing old.
+// TestLostRightLeads: a user who may not see a page any more is led to its address, which says so, and reads nothing old.
 func TestLostRightLeads(t *testing.T) {
 	b := newBench(t)
 	administrated(b)

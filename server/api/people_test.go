@@ -237,7 +237,7 @@ func (b *bench) adminBindings() map[string]string {
 	return all
 }
 
-// TestRolesAreKept: a role is made, inherited, given, and goes when nobody has it.
+// TestRolesAreKept: a role is made, inherited, given, and goes when no user has it.
 func TestRolesAreKept(t *testing.T) {
 	b := newBench(t)
 	administrated(b)

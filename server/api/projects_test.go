@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// TestProjectsOfOnesOwn: a member of a cluster makes a project, owns it with the answer, lets somebody in, and removes it
+// TestProjectsOfOnesOwn: a member of a cluster makes a project, owns it with the answer, lets another user in, and removes it
 // with all roles in it.
 func TestProjectsOfOnesOwn(t *testing.T) {
 	b := newBench(t)

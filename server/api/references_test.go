@@ -71,7 +71,7 @@ func (b *bench) as(token, method, path, body string) result {
 var drawn = regexp.MustCompile(`c-m-[a-z0-9]{8}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|"resourceVersion":"[0-9]+"|"revision":[0-9]+`)
 
 // TestReferencesAreRights: whatever names a Secret or ConfigMap, on whatever surface, it counts for those who may read it, and
-// for the clusters whose IDs it has; that it exists is told to nobody else.
+// for the clusters whose IDs it has; that it exists is told to no other user.
 func TestReferencesAreRights(t *testing.T) {
 	b := newBench(t)
 	_, mallory := b.person("mallory", "user")
@@ -164,7 +164,7 @@ func TestReferencesAreRights(t *testing.T) {
 	}
 }
 
-// TestRightsEndWithTheReference: what a cluster may use stays as long as its document names it, whoever applies that, and no longer.
+// TestRightsEndWithTheReference: what a cluster may use stays as long as its document names it, no matter who applies that, and no longer.
 func TestRightsEndWithTheReference(t *testing.T) {
 	b := newBench(t)
 	aliceID, alice := b.person("alice", "user")
@@ -205,7 +205,7 @@ func TestRightsEndWithTheReference(t *testing.T) {
 	}
 }
 
-// TestABucketsKeysStayAtTheirPlace: the place that a person chose who may read the keys stays, and another one of somebody else does not count.
+// TestABucketsKeysStayAtTheirPlace: the place that a person chose who may read the keys stays, and another one of another user does not count.
 func TestABucketsKeysStayAtTheirPlace(t *testing.T) {
 	b := newBench(t)
 	aliceID, alice := b.person("alice", "user")
@@ -258,7 +258,7 @@ func TestNamespacesAreGiven(t *testing.T) {
 }
 
 // TestObjectsAreTheirMakers: an object is read, changed, listed and removed by who made it, and by administrators; that a cluster of
-// another names it holds nobody up.
+// another names it holds no other up.
 func TestObjectsAreTheirMakers(t *testing.T) {
 	b := newBench(t)
 	_, alice := b.person("alice", "user")

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// TestLoginRefusals: whoever is not let in reads why in a sentence, on a form that still has what they typed but the password.
+// TestLoginRefusals: a person who is not let in reads why in a sentence, on a form that still has what they typed but the password.
 func TestLoginRefusals(t *testing.T) {
 	const right = "correct horse of this test"
 	for _, c := range []struct {

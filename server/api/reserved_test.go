@@ -89,7 +89,7 @@ func TestSettingsForAdministrators(t *testing.T) {
 	}
 }
 
-// TestDirectoriesForAdministrators: a directory of somebody's own would make them administrator.
+// TestDirectoriesForAdministrators: a directory of a user's own would make them administrator.
 func TestDirectoriesForAdministrators(t *testing.T) {
 	b := newBench(t)
 	administrated(b)

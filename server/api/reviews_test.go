@@ -68,7 +68,7 @@ func TestReviewsKnowNamespaces(t *testing.T) {
 		t.Errorf("the list leaves out what is allowed in the namespace: %s", r.raw)
 	}
 
-	// Who somebody is in a cluster includes the groups of directories.
+	// Who a user is in a cluster includes the groups of directories.
 	if _, err := b.st.Users.Modify(t.Context(), "u-bob", func(u records.User) (records.User, error) {
 		u.Groups = []string{"openldap_group://cn=ops"}
 		return u, nil

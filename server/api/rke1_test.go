@@ -89,7 +89,7 @@ func TestRKE1Actions(t *testing.T) {
 	}
 }
 
-// TestRemovingBackups: a snapshot that somebody deletes is there, being removed, until the operation has ended.
+// TestRemovingBackups: a snapshot that a user deletes is there, being removed, until the operation has ended.
 func TestRemovingBackups(t *testing.T) {
 	b := newBench(t)
 	storeQuarry(b)

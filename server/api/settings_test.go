@@ -114,7 +114,7 @@ func TestEverySettingWorksOrSaysWhyNot(t *testing.T) {
 		}},
 		// By a person of a directory that does not answer, of whom what is known is an hour old.
 		"auth-user-info-max-age-seconds": {"1", func() bool { return b.asksAbout("u-away") }},
-		// For login pages, which read them before anybody is known.
+		// For login pages, which read them before a user is known.
 		"first-login": {"true", shown("first-login", "true")}, "ui-banners": {"x", shown("ui-banners", "x")}, "ui-brand": {"x", shown("ui-brand", "x")},
 		"ui-default-landing": {"x", shown("ui-default-landing", "x")}, "ui-issues": {"x", shown("ui-issues", "x")}, "ui-pl": {"x", shown("ui-pl", "x")},
 		// Clients write these and read them back; drover sends nothing anywhere.
@@ -133,7 +133,7 @@ func TestEverySettingWorksOrSaysWhyNot(t *testing.T) {
 	for _, s := range b.set.List() {
 		effect, has := effects[s.Name]
 		if s.Name == "no-default-admin" {
-			continue // last, since nobody is left after it
+			continue // last, since no session is left after it
 		}
 		if !has {
 			r := put(s.Name, "1")

@@ -9,7 +9,7 @@ import (
 )
 
 // TestTerraformClusterV2 plays rancher2_cluster_v2 for a person who is no administrator: create, the reads of each plan, which find what was
-// sent, an update, one after somebody else's, and destroy. Settings without a value are part of what is sent.
+// sent, an update, one after another client's, and destroy. Settings without a value are part of what is sent.
 func TestTerraformClusterV2(t *testing.T) {
 	const drain = `{"enabled":false,"force":false,"ignoreDaemonSets":true,"IgnoreErrors":false,"deleteEmptyDirData":false,"disableEviction":false,"gracePeriod":0,"timeout":10800,"skipWaitForDeleteTimeoutSeconds":0,"preDrainHooks":null,"postDrainHooks":null}`
 	const upgrade = `"upgradeStrategy":{"controlPlaneConcurrency":"1","controlPlaneDrainOptions":` + drain + `,"workerConcurrency":"1","workerDrainOptions":` + drain + `}`
@@ -25,7 +25,7 @@ func TestTerraformClusterV2(t *testing.T) {
 			administrated(b)
 			_, ann := b.person("ann", "user")
 			ask := func(method, target, body string) result { t.Helper(); return b.request(method, target, ann, body) }
-			// able looks for the methods that the provider needs of the type: whoever has no cluster yet can only make one, and then it reads the schemas again.
+			// able looks for the methods that the provider needs of the type: a client that has no cluster yet can only make one, and then it reads the schemas again.
 			able := func(collection, resource string) (all string) {
 				t.Helper()
 				root := ask("GET", "/k8s/clusters/local/v1", "")

@@ -81,7 +81,7 @@ func TestLineTwice(t *testing.T) {
 	}
 }
 
-// TestDownloads: a file is there as often as somebody asks for it, by the same form.
+// TestDownloads: a file is there as often as a user asks for it, by the same form.
 func TestDownloads(t *testing.T) {
 	b := newBench(t)
 	harbour(b)

@@ -18,7 +18,7 @@ func names(r result) string {
 	return strings.Join(all, " ")
 }
 
-// TestVersionsOfACluster: what a cluster may be upgraded to follows what runs in it, and is shown to whoever may see it.
+// TestVersionsOfACluster: what a cluster may be upgraded to follows what runs in it, and is shown to users who may see it.
 func TestVersionsOfACluster(t *testing.T) {
 	b := newBench(t)
 	cl := b.addCluster("harbour", "c-m-h4rb0r55", func(c *records.Cluster) {

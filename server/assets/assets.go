@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// Open gives the files of dir; without a dir those inside this binary, else those beside it.
+// Open gives the files of dir; without a dir those inside this binary, else those beside it. It returns an error for a dir that is not there.
 func Open(dir string) (fs.FS, error) {
 	if dir != "" {
 		if _, err := os.Stat(dir); err != nil {

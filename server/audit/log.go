@@ -94,7 +94,7 @@ type parsed struct {
 	filter Filter
 }
 
-// Open opens the log and goes on with the newest file; Close ends that.
+// Open opens the log and goes on with the newest file; Close ends that. The error names the directory and says why it cannot be written.
 func Open(o Options) (*Log, error) {
 	l := &Log{
 		Options: o, queue: make(chan line, maxQueued), stop: make(chan struct{}), done: make(chan struct{}), more: make(chan struct{}),

@@ -277,7 +277,7 @@ func TestFullDiskInTheMiddleOfALine(t *testing.T) {
 	}
 }
 
-// TestHungDisk: nobody waits for longer than a moment, and what finds no place is counted.
+// TestHungDisk: no request waits for longer than a moment, and what finds no place is counted.
 func TestHungDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := openIn(t, t.TempDir())

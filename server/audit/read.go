@@ -35,7 +35,7 @@ func (p Place) String() string {
 	return p.file + ":" + strconv.FormatInt(p.offset, 10)
 }
 
-// ParsePlace reads a place. Nothing says that there is something at it.
+// ParsePlace reads a place. Nothing says that there is something at it. The error says that the text is none.
 func ParsePlace(text string) (Place, error) {
 	file, number, _ := strings.Cut(text, ":")
 	offset, err := strconv.ParseInt(number, 10, 64)
@@ -59,7 +59,7 @@ type Found struct {
 	First, Last Place
 }
 
-// Newest are the newest entries that the reader wants, at most so many.
+// Newest are the newest entries that the reader wants, at most so many. The errors are those of reading the files, and the context's.
 func (l *Log) Newest(ctx context.Context, q Query, most int) (Found, error) {
 	return l.Before(ctx, q, Place{}, most)
 }
@@ -73,7 +73,7 @@ type placed struct {
 	at Place
 }
 
-// Before are the newest entries before a place, at most so many; before the zero value is the end of the log.
+// Before are the newest entries before a place, at most so many; before the zero value is the end of the log. Errors are those of reading files.
 func (l *Log) Before(ctx context.Context, q Query, p Place, most int) (Found, error) {
 	names, err := list(l.Dir)
 	if err != nil {
@@ -136,7 +136,8 @@ func (f *Found) hold(all []placed) {
 	}
 }
 
-// After are the oldest entries behind that at a place, at most so many. Where the end of the log is nearer, they are the newest.
+// After are the oldest entries behind that at a place, at most so many. Where the end of the log is nearer, they are the newest. The errors are those
+// of reading the files, and the context's.
 func (l *Log) After(ctx context.Context, q Query, p Place, most int) (Found, error) {
 	var all []placed
 	_, err := l.from(ctx, p, q, func(e Entry, at Place) error {

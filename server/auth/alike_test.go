@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/server/roles"
 )
 
-// TestAlike: who may do the same has the same rights whatever they are called, and nothing of their name is in Anybody.
+// TestAlike: who may do the same has the same rights whatever they are called, and nothing of their name is in the identity that they share.
 func TestAlike(t *testing.T) {
 	may := func(verb string) *roles.Grants { return &roles.Grants{Global: []roles.Rule{{Verbs: []string{verb}}}} }
 	ann := Identity{UserID: "u-ann", Username: "ann", DisplayName: "Ann", TokenName: "token-a", Session: true, Grants: may("get")}

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/server/state"
 )
 
-// bound is somebody with the bindings to built-in roles.
+// bound is a user with the bindings to built-in roles.
 func bound(id string, all ...roles.Binding) Identity {
 	g := roles.Of(all, roles.Builtin)
 	return Identity{UserID: id, Grants: g, Admin: g.Everything()}

@@ -87,7 +87,7 @@ func (a *Auth) Token(name string) (records.Token, bool) {
 	return d.Value, ok
 }
 
-// DescribeToken changes a token's description.
+// DescribeToken changes a token's description. The errors are those of the store: store.NotFoundError without it.
 func (a *Auth) DescribeToken(ctx context.Context, name, description string) (records.Token, error) {
 	d, err := a.state.Tokens.Modify(ctx, name, func(t records.Token) (records.Token, error) {
 		if t.Description == description {
@@ -112,7 +112,7 @@ func (a *Auth) RevokeToken(ctx context.Context, name string) error {
 	return nil
 }
 
-// RevokeSessions ends the login sessions of a user, but for the token named keep.
+// RevokeSessions ends the login sessions of a user, but for the token named keep. The errors are those of RevokeToken.
 func (a *Auth) RevokeSessions(ctx context.Context, userID, keep string) error {
 	for _, d := range a.state.Tokens.List() {
 		if t := d.Value; t.Session && t.UserID == userID && t.Name != keep {
@@ -124,7 +124,7 @@ func (a *Auth) RevokeSessions(ctx context.Context, userID, keep string) error {
 	return nil
 }
 
-// Purge deletes tokens whose end lies longer back than keep. The leader calls it now and then.
+// Purge deletes tokens whose end lies longer back than keep. The leader calls it now and then. The errors are those of RevokeToken.
 func (a *Auth) Purge(ctx context.Context, keep time.Duration) error {
 	for _, d := range a.state.Tokens.List() {
 		if Expired(d.Value, a.now().Add(-keep)) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// TestUnknownUserIsHashed: a login with a name that nobody has does the work of one that
-// somebody has, or its time would say which names there are. A hash of this cost takes
+// TestUnknownUserIsHashed: a login with a name that no user has does the work of one that
+// a user has, or its time would say which names there are. A hash of this cost takes
 // longer than the limit on any machine.
 func TestUnknownUserIsHashed(t *testing.T) {
 	a, _, _ := open(t)

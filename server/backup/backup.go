@@ -189,8 +189,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return b, nil
 }
 
-// Next is the next entry; io.EOF when there is no other and all were what was written. Content
-// may be left unread.
+// Next is the next entry; io.EOF when there is no other and all were what was written. Content may be left unread. Other errors say what is damaged.
 func (b *Reader) Next() (name string, size int64, content io.Reader, err error) {
 	if err := b.finish(); err != nil {
 		return "", 0, nil, err

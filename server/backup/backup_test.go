@@ -115,7 +115,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 }
 
 // TestRestore: what was written before a backup is there after its restore, what was written after it
-// is not, and revisions go on beyond all that anybody can have seen.
+// is not, and revisions go on beyond all that a client can have seen.
 func TestRestore(t *testing.T) {
 	identity := must(age.GenerateX25519Identity())(t)
 	key, passphrase := private(t, identity.String()+"\n"), private(t, "correct horse battery\nstaple\n")

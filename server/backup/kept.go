@@ -28,7 +28,7 @@ type Schedule struct {
 	Keys *Keys
 }
 
-// Check says what is wrong with a schedule.
+// Check says what is wrong with a schedule. The error is for the person who wrote it.
 func (s Schedule) Check() error {
 	switch {
 	case s.Dir == "":

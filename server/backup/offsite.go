@@ -90,8 +90,8 @@ func (o *Offsite) By(way func(*http.Transport)) *Offsite {
 // open opens the bucket; close it.
 func (o *Offsite) open() (*bucket.Bucket, error) { return bucket.Open(o.config) }
 
-// Put brings a file there under its own name and reads it back. A file that is there already is read back only. Then the
-// oldest backups beyond those that are kept are removed; what is left is returned, newest first.
+// Put brings a file there under its own name and reads it back. A file that is there already is read back only. Then the oldest backups beyond those
+// that are kept are removed; what is left is returned, newest first. The errors are those of the file and of the storage.
 func (o *Offsite) Put(ctx context.Context, path string, keep int) ([]Kept, error) {
 	b, err := o.open()
 	if err != nil {

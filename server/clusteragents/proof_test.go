@@ -102,7 +102,7 @@ type cluster struct {
 	serving  tls.Certificate
 	asked    []string // requests, with their tokens
 	accepted int      // connections
-	leads    string   // where it leads whoever asks
+	leads    string   // where it leads every caller
 	padding  int      // bytes that its answers have besides
 }
 

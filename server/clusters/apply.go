@@ -115,7 +115,7 @@ func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, reques
 	return a.ApplyStream(ctx, clusterspec.Stream{Clusters: docs}, request)
 }
 
-// ApplyStream is Apply with the Secrets and ConfigMaps of a stream, whose results come first.
+// ApplyStream is Apply with the Secrets and ConfigMaps of a stream, whose results come first. The errors are those of Apply.
 func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, request Request) ([]Result, error) {
 	writings, given, err := references.Prepare(a.State, request.Who, stream.Objects)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/server/window"
 )
 
-// Pause keeps the server from beginning anything on a cluster's machines until Resume. It returns the cluster, and the
-// machines on which something has begun that is finished first.
+// Pause keeps the server from beginning anything on a cluster's machines until Resume. It returns the cluster, and the machines on which work is finished
+// first. The errors are those of the store.
 func (a *Applier) Pause(ctx context.Context, key records.ClusterKey, by string) (store.Document[records.Cluster], []string, error) {
 	d, err := a.pause(ctx, key, &records.Pause{By: by, At: a.Now().UTC()})
 	if err != nil {
@@ -31,7 +31,7 @@ func (a *Applier) Pause(ctx context.Context, key records.ClusterKey, by string) 
 	return d, busy, nil
 }
 
-// Resume ends a pause.
+// Resume ends a pause. The errors are those of the store.
 func (a *Applier) Resume(ctx context.Context, key records.ClusterKey) (store.Document[records.Cluster], error) {
 	d, err := a.pause(ctx, key, nil)
 	if err != nil {

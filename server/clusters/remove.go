@@ -15,8 +15,8 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// Remove asks for a cluster's removal; the controller carries it out. Without leave.Uninstall its hosts keep
-// what runs on them. A removal that waits for hosts can be asked for again with leave.Force.
+// Remove asks for a cluster's removal; the controller carries it out. Without leave.Uninstall its hosts keep what runs on them. A removal that waits
+// for hosts can be asked for again with leave.Force. The errors are those of the store, and refusals of a removal that is under way.
 func (a *Applier) Remove(ctx context.Context, key records.ClusterKey, leave records.Leave) error {
 	return store.Retry(func() error { return a.remove(ctx, key, leave) })
 }

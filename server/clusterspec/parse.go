@@ -26,7 +26,7 @@ type Stream struct {
 	Objects  []objects.Object
 }
 
-// Parse reads a stream of cluster documents alone, as ParseStream does.
+// Parse reads a stream of cluster documents alone, as ParseStream does. The errors are strictyaml.Errors.
 func Parse(data []byte, known *versions.Data) ([]Document, error) {
 	stream, err := ParseStream(data, known)
 	if err == nil && len(stream.Objects) > 0 {
@@ -164,8 +164,8 @@ func without(errs, read strictyaml.Errors) strictyaml.Errors {
 	})
 }
 
-// ParseSpec reads and checks one document whose kind, version and name come from elsewhere
-// (a request's URL); used where a client sends one object.
+// ParseSpec reads and checks one document whose kind, version and name come from elsewhere (a request's URL); used where a client sends one object.
+// The errors are strictyaml.Errors.
 func ParseSpec(data []byte, known *versions.Data) (Document, error) {
 	docs, err := Parse(data, known)
 	if err != nil {

@@ -82,7 +82,7 @@ func (s Spec) Imported() bool {
 // RancherKubernetesEngineConfig is RKE1's part of the spec.
 type RancherKubernetesEngineConfig = rke1doc.Config
 
-// RKE1Config is the config of an RKE1 cluster, without nodes; of others it is empty.
+// RKE1Config is the config of an RKE1 cluster, without nodes; of others it is empty. The error says that a stored config cannot be read.
 func (s Spec) RKE1Config() (config.Cluster, error) {
 	if !s.RKE1() {
 		return config.Cluster{}, nil

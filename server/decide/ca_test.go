@@ -91,7 +91,7 @@ func TestNewCAs(t *testing.T) {
 	}
 }
 
-// TestServersThatGoDownWithNewCAs come back by a restart, whichever they are, and nobody waits for the others.
+// TestServersThatGoDownWithNewCAs come back by a restart, whichever they are, and no server waits for the others.
 func TestServersThatGoDownWithNewCAs(t *testing.T) {
 	for _, down := range [][]string{{"m0"}, {"m1"}, {"m3"}, {"m0", "m1"}, {"m0", "m1", "m2", "m3"}} {
 		t.Run(strings.Join(down, " "), func(t *testing.T) {

@@ -128,7 +128,7 @@ func (w *world) members() (n int) {
 	return n
 }
 
-// TestSnapshots: one member after the other, nobody restarts, and what fails is tried again.
+// TestSnapshots: one member after the other, no machine restarts, and what fails is tried again.
 func TestSnapshots(t *testing.T) {
 	for _, faulty := range []int{0, 2} {
 		t.Run(fmt.Sprintf("%d failures", faulty), func(t *testing.T) {

@@ -37,7 +37,7 @@ func TestAnAbortEndsADrain(t *testing.T) {
 	}
 }
 
-// TestHooksAfterADrain are waited for also where somebody else's cordon stays, and the cordon stays.
+// TestHooksAfterADrain are waited for also where another user's cordon stays, and the cordon stays.
 func TestHooksAfterADrain(t *testing.T) {
 	for name, cordoned := range map[string]bool{"free before": false, "cordoned before": true} {
 		t.Run(name, func(t *testing.T) {

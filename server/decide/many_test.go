@@ -157,7 +157,7 @@ func (w *world) beginner() string {
 	return ""
 }
 
-// TestTheBeginnerIsReplaced: others join through another machine, nobody restarts, and the host is left clean.
+// TestTheBeginnerIsReplaced: others join through another machine, no machine restarts, and the host is left clean.
 func TestTheBeginnerIsReplaced(t *testing.T) {
 	for _, name := range []string{"three all in one", "three servers, two workers", "roles apart", "five of etcd"} {
 		t.Run(name, func(t *testing.T) {
@@ -285,7 +285,7 @@ func TestAWholeClusterLeaves(t *testing.T) {
 	}
 }
 
-// TestADeadHostStopsOnlyWhatItMust: it takes the budget of its tier, and keeps nobody from joining.
+// TestADeadHostStopsOnlyWhatItMust: it takes the budget of its tier, and keeps no machine from joining.
 func TestADeadHostStopsOnlyWhatItMust(t *testing.T) {
 	w := newWorld(t, 3, minimal, etcdControl, etcdControl, etcdControl, workerOnly, workerOnly)
 	w.limit = 100
@@ -306,7 +306,7 @@ func TestADeadHostStopsOnlyWhatItMust(t *testing.T) {
 	w.active("m4")
 }
 
-// TestAHostThatDiesWhileItJoinsEtcd keeps other members from joining, and says so; workers join. Forgotten, it is in nobody's way.
+// TestAHostThatDiesWhileItJoinsEtcd keeps other members from joining, and says so; workers join. Forgotten, it is in no instruction's way.
 func TestAHostThatDiesWhileItJoinsEtcd(t *testing.T) {
 	w := newWorld(t, 3, minimal, etcdControl, workerOnly)
 	w.limit = 100
@@ -519,7 +519,7 @@ func TestPausedAndResumed(t *testing.T) {
 	})
 }
 
-// TestDrains: pods leave before a machine restarts and come back after, but where somebody had cordoned the node.
+// TestDrains: pods leave before a machine restarts and come back after, but where a person had cordoned the node.
 func TestDrains(t *testing.T) {
 	eachWorld(t, minimal, func(w *world) {
 		mine := ""

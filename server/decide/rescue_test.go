@@ -90,7 +90,7 @@ func TestAForgottenMemberLeavesEtcd(t *testing.T) {
 	}
 }
 
-// TestTheLastHostIsForgottenAsItIs: nobody is left to be asked, and what runs on it stays.
+// TestTheLastHostIsForgottenAsItIs: no host is left to be asked, and what runs on it stays.
 func TestTheLastHostIsForgottenAsItIs(t *testing.T) {
 	w := grown(t, minimal, allInOne)
 	forgotten := *w.machine("m0").Machine

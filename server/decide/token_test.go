@@ -111,7 +111,7 @@ func TestServerToken(t *testing.T) {
 	}
 }
 
-// TestServersThatGoDownInARotation come back with the new token, whichever they are, and nobody waits for the others.
+// TestServersThatGoDownInARotation come back with the new token, whichever they are, and no server waits for the others.
 func TestServersThatGoDownInARotation(t *testing.T) {
 	for _, down := range [][]string{{"m0"}, {"m1"}, {"m3"}, {"m0", "m1"}, {"m1", "m2"}, {"m0", "m1", "m2", "m3"}} {
 		t.Run(strings.Join(down, " "), func(t *testing.T) {

@@ -313,7 +313,7 @@ func TestANodeThatIsNotReadyAnyMoreIsUnavailable(t *testing.T) {
 	}
 }
 
-// tokenChanged is what a host reports whose token somebody changed in the distribution's files.
+// tokenChanged is what a host reports whose token was changed in the distribution's files.
 func tokenChanged(t *testing.T, s *pass.Snapshot) {
 	reported(plans.HostReport{Units: []plans.UnitReport{{
 		Name: "k3s", State: "activating (auto-restart)", Restarts: 9,

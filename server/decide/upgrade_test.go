@@ -35,7 +35,7 @@ func (w *world) restarts() (n int) {
 	return n
 }
 
-// retry tries the operation again, as somebody asks for it.
+// retry tries the operation again, as a user asks for it.
 func (w *world) retry() {
 	w.Helper()
 	retried, err := w.s.Operation.RetryBy("user-1", nil, w.s.Now)
@@ -45,7 +45,7 @@ func (w *world) retry() {
 	w.s.Operation = &retried
 }
 
-// TestAnUpgradeBeginsWithASnapshot of one member, as a task of the same operation; nobody restarts before there is one, and
+// TestAnUpgradeBeginsWithASnapshot of one member, as a task of the same operation; no machine restarts before there is one, and
 // it has the way back to what the cluster was.
 func TestAnUpgradeBeginsWithASnapshot(t *testing.T) {
 	eachWorld(t, older, func(w *world) {

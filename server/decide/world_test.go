@@ -307,7 +307,7 @@ func (w *world) promises(s pass.Snapshot, d Decision) {
 	}
 }
 
-// departures are the promises about members that leave etcd: one at a time, when the others have a quorum, and nobody
+// departures are the promises about members that leave etcd: one at a time, when the others have a quorum, and no machine
 // joins there any more.
 func (w *world) departures(s pass.Snapshot, d Decision) {
 	w.Helper()

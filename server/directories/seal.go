@@ -49,7 +49,7 @@ type Sealer struct {
 	now  func() time.Time
 }
 
-// NewSealer makes one of a secret that is long enough not to be guessed.
+// NewSealer makes one of a secret that is long enough not to be guessed. The error is that of the cipher.
 func NewSealer(secret string, now func() time.Time) (*Sealer, error) {
 	key := sha256.Sum256([]byte("directories\x00" + secret))
 	block, err := aes.NewCipher(key[:])
@@ -68,7 +68,7 @@ type sealed struct {
 	Value json.RawMessage `json:"v"`
 }
 
-// Seal is a value of one use, good for a time. use keeps what is sealed for one thing from being taken for another.
+// Seal is a value of one use, good for a time. use keeps what is sealed for one thing from being taken for another. The error is that of JSON.
 func (s *Sealer) Seal(use string, value any, good time.Duration) (string, error) {
 	inner, err := json.Marshal(value)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Sealer) Seal(use string, value any, good time.Duration) (string, error)
 // maxSealed bounds what is opened, in bytes.
 const maxSealed = 8 << 10
 
-// Open reads what Seal made of the same use.
+// Open reads what Seal made of the same use. The error is the same for all that is wrong, so that it helps no forger.
 func (s *Sealer) Open(use, text string, into any) error {
 	if len(text) > maxSealed {
 		return errSeal

@@ -93,7 +93,7 @@ func (c *Clusters) changed(key records.ClusterKey) {
 	}
 }
 
-// Run watches until ctx ends.
+// Run watches until ctx ends. It returns no error.
 func (c *Clusters) Run(ctx context.Context) error {
 	wake := make(chan struct{}, 1)
 	signal := func() {

@@ -92,7 +92,7 @@ func TestAControlPlaneWithoutEtcdHoldsNothing(t *testing.T) {
 	}
 }
 
-// TestAHostThatIsBeingRemovedIsLeft before its API server hangs whoever asks it, once another one answers, and without a
+// TestAHostThatIsBeingRemovedIsLeft before its API server hangs its callers, once another one answers, and without a
 // moment in which the cluster is out of reach.
 func TestAHostThatIsBeingRemovedIsLeft(t *testing.T) {
 	first, second := newHost(t), newHost(t)

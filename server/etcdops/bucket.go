@@ -25,7 +25,7 @@ import (
 // stall is how long a bucket may say nothing while it is asked.
 const stall = 8 * time.Second
 
-// PlaceOf is the bucket of a cluster's snapshots, as snapshotbucket.Of says it by what is stored.
+// PlaceOf is the bucket of a cluster's snapshots, as snapshotbucket.Of says it by what is stored. The errors are those of snapshotbucket.Of.
 func PlaceOf(s *state.State, c records.Cluster) (p snapshotbucket.Place, on bool, err error) {
 	usable := references.Of(c, references.Stored(s))
 	return snapshotbucket.Of(c, func(key string) (objects.Object, bool) {
@@ -69,7 +69,7 @@ func Known(s *state.State, c records.Cluster, foreign bool) []store.Document[rec
 	return slices.DeleteFunc(all, func(d store.Document[records.Snapshot]) bool { return is(d.Value) })
 }
 
-// OpenBucket opens a place. Way is that of bucket.Config.
+// OpenBucket opens a place. Way is that of bucket.Config. The errors are those of bucket.Open.
 func OpenBucket(p snapshotbucket.Place, way func(*http.Transport)) (*bucket.Bucket, error) {
 	return bucket.Open(bucket.Config{
 		Endpoint: p.Endpoint, Bucket: p.Bucket, Region: p.Region, Folder: p.Folder, AccessKey: p.AccessKey, SecretKey: p.SecretKey, CA: p.EndpointCA,

@@ -71,7 +71,7 @@ type File struct {
 	close func()
 }
 
-// Send writes the file to a writer, from its Offset. Nil means that all of it was written.
+// Send writes the file to a writer, from its Offset. Nil means that all of it was written. The errors are those of the writer and of the source.
 func (f *File) Send(ctx context.Context, to io.Writer) error { return f.send(ctx, to) }
 
 // Close lets the file go.

@@ -31,7 +31,7 @@ type Fleets struct {
 // name is what fleets may be called: a name that is a label's value, too.
 var name = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// Ensure is the fleet of a name, which is made when there is none; by is the ID of the user. made says that it was.
+// Ensure is the fleet of a name, which is made when there is none; by is the ID of the user. made says that it was. It refuses a bad name.
 func (f *Fleets) Ensure(ctx context.Context, called, by string) (fleet store.Document[records.Fleet], made bool, err error) {
 	err = store.Retry(func() error {
 		fleet, made, err = f.ensure(ctx, called, by)
@@ -73,7 +73,7 @@ func (f *Fleets) ensure(ctx context.Context, called, by string) (store.Document[
 	return d, true, nil
 }
 
-// Find is the fleet of a name.
+// Find is the fleet of a name. The error is a *norman.Error of 404.
 func (f *Fleets) Find(called string) (store.Document[records.Fleet], error) {
 	d, ok := f.State.Fleets.Get(string(records.FleetKey(called)))
 	if !ok {
@@ -82,8 +82,8 @@ func (f *Fleets) Find(called string) (store.Document[records.Fleet], error) {
 	return d, nil
 }
 
-// Remove asks for a fleet's removal, with its token and what is kept of its operations. While it has machines that
-// needs force: they are forgotten with it, their agents' credentials end, and their hosts keep what plans did there.
+// Remove asks for a fleet's removal, with its token and what is kept of its operations. While it has machines that needs force: they are forgotten
+// with it, their agents' credentials end, and their hosts keep what plans did there. Errors are 404, 409 and the store's.
 func (f *Fleets) Remove(ctx context.Context, called string, force bool) error {
 	return store.Retry(func() error {
 		d, err := f.Find(called)

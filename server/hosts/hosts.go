@@ -95,7 +95,7 @@ func New(o Options) *Hosts {
 	return h
 }
 
-// Run publishes to the other servers who is connected to this one, until ctx ends.
+// Run publishes to the other servers who is connected to this one, until ctx ends. It returns no error.
 func (h *Hosts) Run(ctx context.Context) error {
 	defer h.state.Machines.Observe(func(e store.Event[records.Machine]) {
 		if e.Type == store.Deleted {
@@ -135,7 +135,7 @@ func (h *Hosts) OnTunnel(f func(subject records.Subject, connected bool)) {
 // OnWatch is OnTunnel for the watches of agents on their plan Secrets.
 func (h *Hosts) OnWatch(f func(secretKey string, connected bool)) { h.presence.Watches.OnChange(f) }
 
-// Dial opens a connection on a host, through whichever server has its tunnel; see tunnel.Server.Dial.
+// Dial opens a connection on a host, through whichever server has its tunnel; see tunnel.Server.Dial. The errors are those of tunnel.Server.Dial.
 func (h *Hosts) Dial(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error) {
 	return h.relay.Dial(ctx, string(subject), to)
 }
@@ -252,7 +252,7 @@ func (h *Hosts) Ask(ctx context.Context, subject records.Subject, path string) (
 	return h.AskFor(ctx, subject, path, nil)
 }
 
-// AskFor is Ask with fields of the request's header, such as Range.
+// AskFor is Ask with fields of the request's header, such as Range. The errors are those of Dial, and an *answers.RedirectError.
 func (h *Hosts) AskFor(ctx context.Context, subject records.Subject, path string, header http.Header) (*http.Response, error) {
 	client := &http.Client{Transport: &http.Transport{
 		// The tunnel's dial does not wait for the host; the header shows that it is there.

@@ -30,7 +30,7 @@ type cluster struct {
 	heads []http.Header
 	// sources are where they come from; address that of the listener.
 	sources []string
-	// endless is what a log that goes on repeats, and gone is closed when nobody reads it any more.
+	// endless is what a log that goes on repeats, and gone is closed when it is not read any more.
 	endless string
 	gone    chan struct{}
 	// elsewhere is where pods called moved lead to.

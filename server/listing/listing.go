@@ -44,7 +44,7 @@ type Options struct {
 	Continue string
 }
 
-// Read reads a query. The field selector may be about these fields alone.
+// Read reads a query. The field selector may be about these fields alone. The errors are those of BadRequest.
 func Read(q url.Values, known ...string) (Options, error) {
 	o := Options{Match: q.Get("resourceVersionMatch"), Continue: q.Get("continue")}
 	if err := o.selectors(q.Get("labelSelector"), q.Get("fieldSelector"), known); err != nil {
@@ -152,7 +152,7 @@ func (o Options) Duration() time.Duration {
 	return o.Timeout - min(o.Timeout/10, 2*time.Second)
 }
 
-// Version reads a resourceVersion; "" is 0.
+// Version reads a resourceVersion; "" is 0. The error is one of BadRequest.
 func Version(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -199,7 +199,7 @@ func BadRequest(format string, args ...any) error {
 	return Refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, format, args...)
 }
 
-// Expired makes a client list again.
+// Expired makes a client list again. The error is one of Refuse with 410.
 func Expired(format string, args ...any) error {
 	return Refuse(http.StatusGone, metav1.StatusReasonExpired, format, args...)
 }

@@ -71,7 +71,7 @@ func always(addresses ...string) func(string) []netip.Addr {
 	return func(string) []netip.Addr { return all }
 }
 
-// inside is a service that nobody outside of this host is meant to reach.
+// inside is a service that no client outside of this host is meant to reach.
 type inside struct {
 	net.Listener
 	port string

@@ -17,7 +17,8 @@ const Setting = "outgoing-allowed-ranges"
 // maxRanges bounds the setting.
 const maxRanges = 1_000
 
-// ParseRanges reads the value of the setting: ranges as in 10.20.0.0/16, fd00:1::/32 with commas between them; "" is none.
+// ParseRanges reads the value of the setting: ranges as in 10.20.0.0/16, fd00:1::/32 with commas between them; "" is none. The error follows its
+// name.
 func ParseRanges(value string) ([]netip.Prefix, error) {
 	if strings.TrimSpace(value) == "" {
 		return nil, nil

@@ -95,7 +95,7 @@ func (a *Authority) Checksum() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Bundle is the authority's certificate and key as PEM, for servers that share it.
+// Bundle is the authority's certificate and key as PEM, for servers that share it. It returns an error where the key cannot be encoded.
 func (a *Authority) Bundle() ([]byte, error) {
 	key, err := encodeKey(a.key)
 	if err != nil {
@@ -158,8 +158,8 @@ type Names struct {
 	IPs []net.IP
 }
 
-// Certificate is a certificate for these names that is valid for a while yet: the stored one if
-// it fits, else a new one, which is stored.
+// Certificate is a certificate for these names that is valid for a while yet: the stored one if it fits, else a new one, which is stored. Errors are
+// the files'.
 func (a *Authority) Certificate(names Names) (*tls.Certificate, error) {
 	certFile, keyFile := filepath.Join(a.dir, "server.crt"), filepath.Join(a.dir, "server.key")
 	cert, key, err := readPair(certFile, keyFile)
@@ -190,8 +190,8 @@ func (a *Authority) Certificate(names Names) (*tls.Certificate, error) {
 	return a.pair(raw, key), nil
 }
 
-// Renewing is a certificate source for a TLS listener: the names' certificate, looked at anew each
-// day, so that a server that runs for a year keeps a valid one.
+// Renewing is a certificate source for a TLS listener: the names' certificate, looked at anew each day, so that a server that runs for a year keeps a
+// valid one. The errors are those of Certificate.
 func (a *Authority) Renewing(names Names) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	current, err := a.Certificate(names)
 	if err != nil {

@@ -66,7 +66,7 @@ var agentBodies = []string{
 }
 
 // sameAgentBody compares the quick way of reading an update with the general one, which
-// refuses a few texts more: characters that JSON strings may not have, in data that nobody reads.
+// refuses a few texts more: characters that JSON strings may not have, in data that no program reads.
 func sameAgentBody(t *testing.T, text []byte) {
 	t.Helper()
 	var general body[agentValues]
@@ -109,7 +109,7 @@ func FuzzAgentBody(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, name := range [][]byte{[]byte(`"data"`), []byte(`"d`)} { // encoding/json takes DATA for data too, which nobody sends
+		for _, name := range [][]byte{[]byte(`"data"`), []byte(`"d`)} { // encoding/json takes DATA for data too, which no client sends
 			if bytes.Count(bytes.ToLower(text), name) > 1 {
 				return
 			}

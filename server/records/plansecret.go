@@ -26,7 +26,7 @@ const labelCluster = "rke.cattle.io/cluster-name"
 // Cluster is the key of the cluster that the Secret's machine belongs to.
 func (s PlanSecret) Cluster() ClusterKey { return NewClusterKey(s.Namespace, s.Labels[labelCluster]) }
 
-// AppendJSON appends the stored form, by hand, as it is written for every report of every agent.
+// AppendJSON appends the stored form, by hand, as it is written for every report of every agent. The error names the Secret.
 func (s PlanSecret) AppendJSON(b []byte) ([]byte, error) {
 	b, err := s.appendMembers(append(b, '{'))
 	if err != nil {

@@ -157,7 +157,7 @@ func TestAnAllowedRegistration(t *testing.T) {
 	}
 }
 
-// TestClaimsFillNoStore: somebody who asks all the time is written down once a minute.
+// TestClaimsFillNoStore: a host that asks all the time is written down once a minute.
 func TestClaimsFillNoStore(t *testing.T) {
 	f := setUp(t, nil)
 	f.register(t, "lab", nil)

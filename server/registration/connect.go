@@ -248,7 +248,7 @@ func (g *Registration) refuseClaim(ctx context.Context, current store.Document[r
 	return norman.Errorf(http.StatusConflict, norman.Conflict, "%s", claim.Sentence(next))
 }
 
-// AllowRejoin lets one registration have the machine's place without its token, for a while.
+// AllowRejoin lets one registration have the machine's place without its token, for a while. Errors are 409 and the store's.
 func (g *Registration) AllowRejoin(ctx context.Context, key string) (store.Document[records.Machine], error) {
 	return g.state.Machines.Modify(ctx, key, func(m records.Machine) (records.Machine, error) {
 		switch {

@@ -52,7 +52,7 @@ func (g *Registration) JoinCommand(clusterID string) (JoinCommand, error) {
 	return g.JoinCommandFor(token)
 }
 
-// JoinCommandFor is JoinCommand for one token, whether it is still valid or not.
+// JoinCommandFor is JoinCommand for one token, whether it is still valid or not. The error is ErrNoServerURL.
 func (g *Registration) JoinCommandFor(token records.RegistrationToken) (JoinCommand, error) {
 	server := g.settings.ServerURL()
 	if server == "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/server/settings"
 )
 
-// pasted is what came of a line that somebody pasted into a shell.
+// pasted is what came of a line that a person pasted into a shell.
 type pasted struct {
 	arguments string // of every program, one a line
 	installed string // what the script or the container got: token, variable and arguments

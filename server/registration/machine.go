@@ -20,9 +20,8 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// Label changes the labels that the node of a machine has, as hostrequest.Relabel says, and with them those of its plan
-// Secret. The node gets them through the cluster's API, without a restart; selectors of the cluster's document
-// see them, too.
+// Label changes the labels that the node of a machine has, as hostrequest.Relabel says, and with them those of its plan Secret. The node gets them
+// through the cluster's API, without a restart; selectors of the cluster's document see them, too. Errors are 422 and the store's.
 func Label(ctx context.Context, st *state.State, key string, set map[string]string, remove []string) (store.Document[records.Machine], error) {
 	return store.RetryFor(func() (store.Document[records.Machine], error) { return label(ctx, st, key, set, remove) })
 }

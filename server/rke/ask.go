@@ -131,7 +131,8 @@ func unfinished(s *rkestate.State, request desired.Request) error {
 	return open
 }
 
-// PreviewRequest says what a request would do, a line each. It asks the hosts and does nothing.
+// PreviewRequest says what a request would do, a line each. It asks the hosts and does nothing. The error is a *RefusedError where it could not be
+// begun, a *store.NotFoundError without the cluster, or that of a stored state.
 func (c *Clusters) PreviewRequest(ctx context.Context, key records.ClusterKey, asked desired.Request) ([]string, error) {
 	d, ok := c.State.Clusters.Get(string(key))
 	if !ok {

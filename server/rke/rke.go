@@ -87,13 +87,14 @@ func (c *Clusters) Check(cluster records.Cluster) (warnings []string, err error)
 	return desired.Check(in)
 }
 
-// Preview is what a run would do, in lines. It asks the hosts and does nothing.
+// Preview is what a run would do, in lines. It asks the hosts and does nothing. The errors are those of Compare.
 func (c *Clusters) Preview(ctx context.Context, cluster records.Cluster) ([]string, error) {
 	lines, _, err := c.Compare(ctx, cluster)
 	return lines, err
 }
 
-// Compare is Preview, and says beside that whether it is known that a run would change nothing on any host.
+// Compare is Preview, and says beside that whether it is known that a run would change nothing on any host. The errors are those of the stored state,
+// of a config that cannot be brought up, and of the hosts.
 func (c *Clusters) Compare(ctx context.Context, cluster records.Cluster) (lines []string, same bool, err error) {
 	s := c.Snapshot(cluster)
 	before, err := desired.State(s.Record)
@@ -114,7 +115,7 @@ func (c *Clusters) Compare(ctx context.Context, cluster records.Cluster) (lines 
 	return append(changes.Lines(), changes.Summary()), changes.Empty() && len(changes.Unknown) == 0, nil
 }
 
-// OnHosts reads the state of a running cluster from those of its hosts whose node agents have joined. Nothing is changed there.
+// OnHosts reads the state of a running cluster from those of its hosts whose node agents have joined. Nothing is changed there. Errors are adopt.Read's.
 func (c *Clusters) OnHosts(ctx context.Context, cluster records.Cluster) (*adopt.Found, error) {
 	s := c.Snapshot(cluster)
 	if len(s.Machines) == 0 {

@@ -445,7 +445,7 @@ func TestExportHasTheLintersFindings(t *testing.T) {
 }
 
 func TestResume(t *testing.T) {
-	newer := func(b *bed) *state.State { // somebody rotated a certificate
+	newer := func(b *bed) *state.State { // a certificate was rotated
 		s := *b.deployed
 		s.Desired.Certificates = pki.Bundle{}
 		for name, entry := range b.deployed.Desired.Certificates {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// made is a lookup of the built-in roles and of role templates that somebody made.
+// made is a lookup of the built-in roles and of role templates that a user made.
 func made(own ...Role) Lookup {
 	return func(kind Kind, id string) (Role, bool) {
 		for _, r := range own {

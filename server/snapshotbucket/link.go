@@ -19,7 +19,7 @@ import (
 // LinkLimit is how long a link opens its object: a fetch begins within minutes, unless its host is away.
 const LinkLimit = 6 * time.Hour
 
-// Link is a URL that reads an object of the folder from now on for LinkLimit. It is a secret for as long.
+// Link is a URL that reads an object of the folder from now on for LinkLimit. It is a secret for as long. The error says what is missing or wrong.
 func (p Place) Link(name string, now time.Time) (string, error) {
 	if p.AccessKey == "" {
 		return "", fmt.Errorf("%s: the server has no keys of it to read %s with; give the cluster a cloudCredentialName, or copy the file to a host and restore it by its path", p, name)

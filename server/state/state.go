@@ -125,8 +125,8 @@ type State struct {
 	ClusterAgentsBySecret *store.Index[records.ClusterAgent, string]
 }
 
-// Open opens the store with all collections. The names and which are sensitive are
-// part of the data's schema: to change one is a migration.
+// Open opens the store with all collections. The names and which are sensitive are part of the data's schema: to change one is a migration. Errors
+// are store.Open's.
 func Open(ctx context.Context, o store.Options) (*State, error) {
 	s := &State{
 		Clusters:           store.NewCollection[records.Cluster]("clusters", true),
@@ -333,5 +333,5 @@ func (s *State) OperationsOf(cluster records.ClusterKey) []operations.Operation 
 	return all
 }
 
-// Close closes the store.
+// Close closes the store. The error is that of the store.
 func (s *State) Close() error { return s.Store.Close() }

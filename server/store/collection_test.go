@@ -283,7 +283,7 @@ func TestClone(t *testing.T) {
 	}
 }
 
-// TestObserversFindAllOfARevision: whoever is called for a document finds what was written with it in other collections.
+// TestObserversFindAllOfARevision: an observer that is called for a document finds what was written with it in other collections.
 func TestObserversFindAllOfARevision(t *testing.T) {
 	t.Parallel()
 	s, plain, secret := openNotes(t, t.TempDir())

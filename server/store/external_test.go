@@ -30,7 +30,7 @@ import (
 	"github.com/drover-project/drover/server/store/migrations"
 )
 
-// externalEtcd is an etcd as somebody else would run it: on a TCP port, with TLS and
+// externalEtcd is an etcd as its owner would run it: on a TCP port, with TLS and
 // client certificates.
 type externalEtcd struct {
 	address string      // host:port

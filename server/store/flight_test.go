@@ -8,7 +8,7 @@ import (
 )
 
 // TestOwnWritesAreShared holds that what is written here comes back as it is, and what
-// somebody else writes is decoded.
+// another server writes is decoded.
 func TestOwnWritesAreShared(t *testing.T) {
 	t.Parallel()
 	s, plain, sensitive := openNotes(t, t.TempDir())

@@ -148,7 +148,7 @@ func TestGroupsAreBounded(t *testing.T) {
 		})
 	}
 	queued(t, s, all)
-	// Somebody who gives up does not hold the others up.
+	// A writer that gives up does not hold the others up.
 	ctx, cancel := context.WithCancel(t.Context())
 	group.Go(func() {
 		if _, err := s.Commit(ctx, plain.Creating("given up", note{})); !errors.Is(err, context.Canceled) {

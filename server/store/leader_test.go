@@ -17,7 +17,7 @@ func TestFencedWrites(t *testing.T) {
 		t.Errorf("a fenced write with another conflict: %v", err)
 	}
 
-	// Another takes over behind the leader's back: its key is gone, and nobody notified it.
+	// Another takes over behind the leader's back: its key is gone, and it was not notified.
 	// The condition in the transaction must refuse alone, so what notifies is taken away.
 	s.leaders.remove(leader)
 	must(s.client.Delete(t.Context(), leader.key))(t)
@@ -155,7 +155,7 @@ func TestCloseWhileCampaigning(t *testing.T) {
 	}
 }
 
-// After a kill -9 nobody waits for the lease of the dead.
+// After a kill -9 no server waits for the lease of the dead.
 func TestLeaderAfterKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

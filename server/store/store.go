@@ -97,9 +97,8 @@ type Store struct {
 	undo []func() error
 }
 
-// Open opens the store, loads all documents of the collections into memory and keeps
-// them up to date until Close. ctx bounds the opening only. A collection can be bound
-// once.
+// Open opens the store, loads all documents of the collections into memory and keeps them up to date until Close. ctx bounds the opening only. A
+// collection can be bound once. The errors say what of etcd, of the key file or of a stored document is in the way.
 func Open(ctx context.Context, o Options, cs ...Bindable) (*Store, error) {
 	return openWith(ctx, o, migrations.All(), cs...)
 }

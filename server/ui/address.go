@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 )
 
-// ReadForm reads a form of at most so many bytes.
+// ReadForm reads a form of at most so many bytes. The errors are *norman.Error, without what was in the form.
 func ReadForm(c *route.Call, most int64) (url.Values, error) {
 	text, err := norman.ReadBody(c.W, c.R, most)
 	if err != nil {

@@ -76,7 +76,7 @@ type UI struct {
 //go:embed templates
 var files embed.FS
 
-// New reads templates and assets.
+// New reads templates and assets. The error names the template that cannot be read.
 func New(o Options) (*UI, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -145,7 +145,7 @@ type Request struct {
 	Form string
 }
 
-// Page makes the view of a request.
+// Page makes the view of a request. Its errors are answered as those of handlers are, see route.Handler: on a page of their own.
 type Page func(Request) (View, error)
 
 // frame is what the frame of a page shows.
@@ -258,7 +258,7 @@ func seenOf(body []byte) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// Show answers with a whole page.
+// Show answers with a whole page. The error is that of a template.
 func (u *UI) Show(c *route.Call, status int, view View) error {
 	body, err := u.drawnBody(c.Ctx(), view)
 	if err != nil {
@@ -285,7 +285,7 @@ func (u *UI) Show(c *route.Call, status int, view View) error {
 	return nil
 }
 
-// File answers with a file, which browsers keep under a name.
+// File answers with a file, which browsers keep under a name. It returns no error.
 func (u *UI) File(c *route.Call, name, text string) error {
 	h := c.W.Header()
 	headers(h)

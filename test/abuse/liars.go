@@ -443,7 +443,7 @@ func (p *play) end(ctx context.Context) (map[string]map[string]int, error) {
 	all, err := p.asked(ctx)
 	for _, one := range p.programs {
 		if one.process.Stop(ctx) != nil {
-			_ = one.process.Kill() // a liar's end is nobody's matter
+			_ = one.process.Kill() // a liar's end does not matter
 		}
 	}
 	p.trap.Close()

@@ -43,7 +43,7 @@ const (
 	// is for 99 times of 100, beside other tests on the same two processors. On a quiet machine these stay below 100 ms as well.
 	median, slowest = 100 * time.Millisecond, time.Second
 	// settles is how long the server has to let go of what an attack left behind. Go collects what
-	// nobody asks for any more after two minutes at the latest.
+	// no client asks for any more after two minutes at the latest.
 	settles = 150 * time.Second
 	// leftOpen is how many connections may be left then.
 	leftOpen = 20

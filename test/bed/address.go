@@ -1,6 +1,6 @@
 package bed
 
-// Addresses that are chosen before somebody listens on them.
+// Addresses that are chosen before a program listens on them.
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 
 const (
 	// firstPort and lastPort are where kernels do not look when they choose a port themselves, and below those of
-	// Kubernetes' services. So nobody gets a port between its choice and its use, or while its server is killed, by
-	// listening on any port or by calling somebody; a caller's own port may be the very one that it calls, and a server
+	// Kubernetes' services. So no other program gets a port between its choice and its use, or while its server is killed, by
+	// listening on any port or by calling another; a caller's own port may be the very one that it calls, and a server
 	// that is started again would find it taken.
 	firstPort, lastPort = 12_000, 29_999
 	// portTries is how many ports are tried.

@@ -30,7 +30,7 @@ type Options struct {
 	Dir string
 	// CacheDir holds what later runs use again. Default: see engine.Options.
 	CacheDir string
-	// Log hears what is done. Default: nobody.
+	// Log hears what is done. Default: no listener.
 	Log *slog.Logger
 }
 

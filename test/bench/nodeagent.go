@@ -106,7 +106,7 @@ func idleDocker(ctx context.Context, socket string) (*http.Server, error) {
 		w.Header().Set("Api-Version", "1.47")
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/events"):
-			http.NewResponseController(w).Flush() // whoever cannot hear it has gone
+			http.NewResponseController(w).Flush() // a client that cannot hear it has gone
 			<-r.Context().Done()
 		case strings.HasSuffix(r.URL.Path, "/info"):
 			json.NewEncoder(w).Encode(map[string]any{"ServerVersion": "28.5.2", "OSType": "linux"})

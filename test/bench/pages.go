@@ -149,7 +149,7 @@ type onlookers struct {
 	made  int    // how many clusters were added, each a change that everybody sees
 }
 
-// login makes an administrator who has chosen a password, as pages are for nobody else, and logs them in.
+// login makes an administrator who has chosen a password, as pages are for no other user, and logs them in.
 func (s *server) login(ctx context.Context) (token string, err error) {
 	const name, password = "onlooker", "a password of some length"
 	post := func(path, body string, into any) error {

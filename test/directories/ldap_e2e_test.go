@@ -233,7 +233,7 @@ func TestOpenLDAP(t *testing.T) {
 		t.Errorf("a star finds %s", none)
 	}
 
-	// Nobody but who has the password.
+	// No user but the one with the password.
 	for _, c := range []struct{ name, password string }{
 		{"ann", "wrong"}, {"ann", "correct horse max"}, {"nobody", "correct horse ann"}, {"*", "correct horse ann"}, {"a*", "correct horse ann"},
 		{"ann)(uid=*", "correct horse ann"}, {"max)(|(uid=ann", "correct horse ann"}, {`\61nn`, "correct horse ann"}, {"uid=ann,ou=people,dc=example,dc=com", "correct horse ann"},

@@ -128,7 +128,7 @@ func (o *output) Write(p []byte) (int, error) {
 }
 func (o *output) String() string { o.mu.Lock(); defer o.mu.Unlock(); return o.text.String() }
 
-// person has contexts of their own; the administrator is whoever has none.
+// person has contexts of their own; the administrator has none.
 func (d *drover) run(person, in string, out io.Writer, args ...string) int {
 	environ := func(name string) string {
 		switch {

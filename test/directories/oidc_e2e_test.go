@@ -95,7 +95,7 @@ func trusting(t *testing.T, cas ...string) *tls.Config {
 
 var action = regexp.MustCompile(`<form[^>]* action="([^"]+)"`)
 
-// browse is somebody at a browser who follows a URL, logs in with a name at the provider and agrees to what it asks.
+// browse is a person at a browser who follows a URL, logs in with a name at the provider and agrees to what it asks.
 func browse(t *testing.T, trust *tls.Config, at, name string) (page string, err error) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)

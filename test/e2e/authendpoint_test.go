@@ -116,7 +116,7 @@ func (w *walk) withoutTheServer(ann, bob *person, cluster string) {
 	}
 }
 
-// goneDirectly waits until the cluster itself does not know somebody any more.
+// goneDirectly waits until the cluster itself does not know a user any more.
 func (w *walk) goneDirectly(p *person, args ...string) {
 	w.within(time.Now(), p.name+" is refused without the server", func() error { return p.refused(args...) })
 }

@@ -35,7 +35,7 @@ probes:
   greeted:
     systemd: {unit: rancher-system-agent.service}
 `
-	// stubborn fails until somebody has looked after its host.
+	// stubborn fails until a person has looked after its host.
 	stubborn = `instructions:
   - name: look
     command: sh

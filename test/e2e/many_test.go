@@ -469,7 +469,7 @@ func (f *fleet) roleSettings() {
 	}
 }
 
-// starts are the times at which somebody had systemd start k3s on the host, over all boots. Those by which systemd starts
+// starts are the times at which systemd was asked to start k3s on the host, over all boots. Those by which systemd starts
 // what has ended by itself are not in them: on a busy machine k3s ends when it loses a lease.
 func (f *fleet) starts(s *ship) []time.Time { return f.unitTimes(s, "Starting") }
 

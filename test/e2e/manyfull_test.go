@@ -37,7 +37,7 @@ func TestFiveMachines(t *testing.T) {
 	walkMany(t, k3sItself, []string{realk3s.Version}, []manyStep{{"three servers and two workers join", func(f *fleet) { f.allJoin(5) }}})
 }
 
-// rke2 is RKE2's stand-in, which has no other network than its own, and needs nobody's.
+// rke2 is RKE2's stand-in, which has no other network than its own, and needs no other.
 var rke2 = distribution{name: "rke2", server: "rke2-server", agent: "rke2-agent", data: rke2Data, supervisor: "9345", config: []string{"cni: none"}}
 
 func TestManyMachinesRKE2(t *testing.T) {
@@ -128,7 +128,7 @@ func (f *fleet) first() *ship {
 	return nil
 }
 
-// firstLeaves removes the machine that began the cluster: its place is handed over, nobody else restarts, and its host is
+// firstLeaves removes the machine that began the cluster: its place is handed over, no other machine restarts, and its host is
 // left as it was before.
 func (f *fleet) firstLeaves() {
 	s := f.first()

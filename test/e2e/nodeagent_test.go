@@ -310,7 +310,7 @@ func TestShareMntOnAHost(t *testing.T) {
 			t.Errorf("%s is on no shared mount\n%s", path, logs())
 		}
 	}
-	// These come from the agents, which wait for nobody.
+	// These come from the agents, which wait for no command.
 	for _, file := range []string{"/etc/kubernetes/ssl/kube-node.pem", "/etc/kubernetes/ssl/certs/serverca"} {
 		eventually(t, file+" is there", logs, func() bool { _, err := h.ReadFile(ctx, file); return err == nil })
 	}

@@ -25,7 +25,7 @@ import (
 // effectiveWithin is how long a change of rights may take until a cluster goes by it.
 const effectiveWithin = 5 * time.Second
 
-// person is somebody who is logged in.
+// person is a user who is logged in.
 type person struct {
 	w                    *walk
 	name, id, token      string

@@ -2,7 +2,7 @@
 
 package e2e
 
-// A server that is rebuilt from nothing: the documents are in a file, the snapshots in a bucket, and somebody kept the server token.
+// A server that is rebuilt from nothing: the documents are in a file, the snapshots in a bucket, and a person kept the server token.
 
 import (
 	"context"

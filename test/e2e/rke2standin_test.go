@@ -204,7 +204,7 @@ func (w *rke2Walk) plan(name, version string, config map[string]any, env ...stri
 	w.await(name, "the plan to be done", "grep "+done+" /srv/done")
 }
 
-// serverConfig is that of a server that joins nobody.
+// serverConfig is that of a server that joins no other.
 func (w *rke2Walk) serverConfig(more map[string]any) map[string]any {
 	config := map[string]any{
 		"token": rke2Secret, "cni": "calico", "tls-san": []string{"rke2.example"}, "prime": true,

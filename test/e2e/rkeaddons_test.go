@@ -79,7 +79,7 @@ func newAddonYard(t *testing.T, ctx context.Context, names ...string) *rkeYard {
 }
 
 // addAddonHost starts a host with the images. Addresses of Services lead nowhere from it until it knows them: where the
-// machine's network answers for every address, an API server would keep its connection to somebody else.
+// machine's network answers for every address, an API server would keep its connection to another host.
 func (y *rkeYard) addAddonHost(name string) {
 	y.Helper()
 	h := y.addHost(name)

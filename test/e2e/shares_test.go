@@ -3,7 +3,7 @@
 package e2e
 
 // Whose time it takes until a cluster is Active: that of the installers, of the distribution, and what is left, in which
-// nobody but drover works. It is logged and not asserted, as it depends on the machine that the tests run on.
+// drover alone works. It is logged and not asserted, as it depends on the machine that the tests run on.
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// span is a time in which somebody works.
+// span is a time in which work is done.
 type span struct{ from, to time.Time }
 
 // covered is how much of a span others cover, counted once.

@@ -3,7 +3,7 @@
 package e2e
 
 // What operators do to a cluster and what happens to its hosts, on the real k3s: settings that break it and are mended, a
-// version that nobody has, an upgrade, a reboot, an uninstalled k3s, a removed host that joins again.
+// version that is not published, an upgrade, a reboot, an uninstalled k3s, a removed host that joins again.
 
 import (
 	"context"
@@ -121,7 +121,7 @@ func (w *walk) crashLoop() {
 }
 
 func (w *walk) neverReady() {
-	w.sh("mkfifo /run/nobody-writes") // whoever reads it waits, here k3s' API server
+	w.sh("mkfifo /run/nobody-writes") // its reader waits, here k3s' API server
 	must(w.T, w.applies(realk3s.Older, "kube-apiserver-arg: [audit-policy-file=/run/nobody-writes]"))
 	w.shows(patience, "Applying plan", "k3s.service is activating (start)", "printed last", "journalctl -u k3s", "--replace")
 	if err := w.applies(realk3s.Older, ""); err == nil || !strings.Contains(err.Error(), "has been running") {

@@ -30,7 +30,7 @@ type Options struct {
 	CacheDir string
 	// Line is one of Lines. Required.
 	Line string
-	// Say hears what is being done, and during a long build how far it is. Default: nobody.
+	// Say hears what is being done, and during a long build how far it is. Default: no listener.
 	Say func(format string, args ...any)
 }
 

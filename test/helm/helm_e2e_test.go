@@ -122,7 +122,7 @@ func (d *drover) want(status int, method, path, token, body string, into any) {
 	}
 }
 
-// person is somebody new with the role that new people get, who is no administrator.
+// person is a new user with the role that new people get, who is no administrator.
 func (d *drover) person(name string) (token string) {
 	d.Helper()
 	text, err := os.ReadFile(filepath.Join(d.dir, "admin-token"))

@@ -197,7 +197,7 @@ func (j *Journey) KillServer(ctx context.Context) error {
 	return nil
 }
 
-// ServerEnded is closed when the server that runs now has ended, by itself or by somebody else.
+// ServerEnded is closed when the server that runs now has ended, by itself or killed.
 func (j *Journey) ServerEnded() <-chan struct{} { return j.server.Done() }
 
 // ServerLog is the file of the server's output.

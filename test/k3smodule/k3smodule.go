@@ -28,7 +28,7 @@ type Workshop struct {
 	Dir string
 	// Cold is how long Make takes the first time on two cores that have nothing else to do.
 	Cold time.Duration
-	// Say hears what is being done, and during a long build how far it is. Default: nobody.
+	// Say hears what is being done, and during a long build how far it is. Default: no listener.
 	Say func(format string, args ...any)
 }
 

@@ -106,7 +106,7 @@ func complete(src, program string) error {
 	return removeLine(filepath.Join(src, "pkg/containerd/builtins_linux.go"), "plugins/snapshots/btrfs/plugin")
 }
 
-// stageManifests puts what a cluster deploys of itself where it is embedded. The other manifests ask for images that nobody
+// stageManifests puts what a cluster deploys of itself where it is embedded. The other manifests ask for images that no host
 // can pull here. The users they bind are named after the program.
 func stageManifests(src, program string) error {
 	for _, manifest := range []string{"ccm.yaml", "rolebindings.yaml", "runtimes.yaml"} {

@@ -11,7 +11,7 @@ func TestRemoveLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file.go")
 	for _, test := range []struct{ before, after string }{
 		{"a\n\t_ \"x/btrfs/plugin\"\nb\n", "a\nb\n"},
-		{"a\nb\n", ""}, // the module has changed, and somebody has to look
+		{"a\nb\n", ""}, // the module has changed, and a developer has to look
 		{"btrfs/plugin\nbtrfs/plugin\n", ""},
 	} {
 		if err := os.WriteFile(path, []byte(test.before), 0o644); err != nil {

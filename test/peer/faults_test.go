@@ -162,7 +162,7 @@ func (c *scene) conflictAtStart() {
 	c.ran("step", 1, 1)
 }
 
-// newerPlan: the result of a plan that was replaced while it ran belongs to nobody.
+// newerPlan: the result of a plan that was replaced while it ran belongs to no plan.
 func (c *scene) newerPlan() {
 	c.started()
 	c.deliver(c.oneStep("first", held))

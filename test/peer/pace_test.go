@@ -45,7 +45,7 @@ func BenchmarkPlan(b *testing.B) {
 					a.round(b, kind.files, kind.legacy)
 				}
 			}
-			b.ReportMetric(0, "ns/op") // of two agents and their pauses: nobody's
+			b.ReportMetric(0, "ns/op") // of two agents and their pauses: neither's
 			for _, a := range agents {
 				b.ReportMetric(median(a.running), a.name+"-running-ms")
 				b.ReportMetric(median(a.stored), a.name+"-stored-ms")

@@ -111,7 +111,7 @@ func runWith(t testing.TB, env []string, name string, args ...string) string {
 	return string(out)
 }
 
-// freeAddress is a loopback address that nobody listens on now.
+// freeAddress is a loopback address that no program listens on now.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	address, err := bed.FreeAddress(t.Context(), netip.AddrFrom4([4]byte{127, 0, 0, 1}))

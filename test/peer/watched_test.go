@@ -56,7 +56,7 @@ func (c *scene) newSecret() {
 	c.ran("next", 1, 1)
 }
 
-// newSecretMeanwhile: the Secret is made anew while the plan of the one before runs, whose result is then nobody's.
+// newSecretMeanwhile: the Secret is made anew while the plan of the one before runs, whose result is then no plan's.
 func (c *scene) newSecretMeanwhile() {
 	c.started()
 	c.deliver(c.oneStep("first", held+"; echo of the first"))

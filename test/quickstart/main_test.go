@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/test/journey"
 )
 
-// TestWhatIsPrintedLogsIn: with the address, the user and the password that the quick start prints somebody is on the page,
+// TestWhatIsPrintedLogsIn: with the address, the user and the password that the quick start prints a person is on the page,
 // and need not change anything before. The password is in no log.
 func TestWhatIsPrintedLogsIn(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

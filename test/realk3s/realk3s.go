@@ -38,7 +38,7 @@ type Options struct {
 	Versions []string
 	// Components adds etcd and kube-apiserver as programs of their own, see Kit.Components.
 	Components bool
-	// Say hears what is being done, and during a long build how far it is. Default: nobody.
+	// Say hears what is being done, and during a long build how far it is. Default: no listener.
 	Say func(format string, args ...any)
 }
 

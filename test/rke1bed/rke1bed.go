@@ -182,7 +182,7 @@ printf 'UsePAM no\nPasswordAuthentication no\nHostKey /etc/ssh/ssh_host_ed25519_
 	return h.RenewHostKey(ctx)
 }
 
-// RenewHostKey gives the host's sshd another key: the host is somebody else to those who knew it.
+// RenewHostKey gives the host's sshd another key: the host is another host to those that knew it.
 func (h *Host) RenewHostKey(ctx context.Context) error {
 	const script = `
 rm -f /etc/ssh/ssh_host_*

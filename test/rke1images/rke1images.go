@@ -70,7 +70,7 @@ type Options struct {
 	Versions []string
 	// Addons builds the images of add-ons, too.
 	Addons bool
-	// Say hears what is being done, and during a long build how far it is. Default: nobody.
+	// Say hears what is being done, and during a long build how far it is. Default: no listener.
 	Say func(format string, args ...any)
 }
 

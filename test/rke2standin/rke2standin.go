@@ -48,7 +48,7 @@ type Options struct {
 	CacheDir string
 	// Versions are those wanted. Default: Version alone.
 	Versions []string
-	// Say hears what is being done, and during a long build how far it is. Default: nobody.
+	// Say hears what is being done, and during a long build how far it is. Default: no listener.
 	Say func(format string, args ...any)
 }
 

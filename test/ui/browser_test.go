@@ -119,7 +119,7 @@ func (b *browser) leave(act func()) {
 	b.until(`!window.before && document.readyState === "complete"`)
 }
 
-// write puts a text into the editor as somebody who types it does.
+// write puts a text into the editor as a person who types it does.
 func (b *browser) write(text string) {
 	b.t.Helper()
 	b.do(chromedp.SetValue("#text", text), chromedp.Evaluate(`document.getElementById("text").dispatchEvent(new Event("input", {bubbles: true}))`, nil))

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// TestEditor: a mistake has its line, what is without one is shown before it is applied, and whoever comes second sees what
+// TestEditor: a mistake has its line, what is without one is shown before it is applied, and the user who comes second sees what
 // the first has changed.
 func TestEditor(t *testing.T) {
 	s, b, other := serve(t), open(t), open(t)
@@ -89,7 +89,7 @@ func TestRestoreIsGuided(t *testing.T) {
 
 	snapshot := records.Snapshot{Cluster: "fleet-default/quay", Machine: "custom-00001000", Node: "bollard-1", File: "/var/lib/rancher/k3s/server/db/snapshots/etcd-bollard-1-7", Size: 21 << 20}
 	create(t, s.st.Snapshots, snapshot.Key(), snapshot)
-	for _, d := range s.st.Operations.List() { // the snapshot that was asked for, which nobody here takes
+	for _, d := range s.st.Operations.List() { // the snapshot that was asked for, which no host here takes
 		if d.Value.Subject == "fleet-default/quay" {
 			must(t, s.st.Operations.Delete(t.Context(), d.Key, 0))
 		}

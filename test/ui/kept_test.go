@@ -73,7 +73,7 @@ func TestDownloadSays(t *testing.T) {
 	b.see("Nothing was done: your session is over.")
 }
 
-// TestSaysThatItWasAway: a page that was away says from when to when, by the server's clock, until somebody has read it.
+// TestSaysThatItWasAway: a page that was away says from when to when, by the server's clock, until a user has read it.
 func TestSaysThatItWasAway(t *testing.T) {
 	s, b := serve(t), open(t)
 	s.user("admin", true)

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// TestChangesAppear: a change of state is on the screen without a reload, what somebody opened stays open, and the page
+// TestChangesAppear: a change of state is on the screen without a reload, what a user opened stays open, and the page
 // outlives the server, and a stream that is cut.
 func TestChangesAppear(t *testing.T) {
 	s, b := serve(t), open(t)
@@ -151,14 +151,14 @@ func TestAWrongClock(t *testing.T) {
 }
 
 // TestASessionThatEndedElsewhere: whatever page is open, what is done next is not done, and the page says why. A page that
-// only shows something leads to the login and from there back; what was sent is kept, and goes through once somebody has logged in
+// only shows something leads to the login and from there back; what was sent is kept, and goes through once a user has logged in
 // beside it.
 func TestASessionThatEndedElsewhere(t *testing.T) {
 	enter := func(b *browser) { b.do(chromedp.SendKeys("#line", "\r")) }
 	more := func(b *browser) { b.send("Send it once more") }
 	for _, c := range []struct {
 		name, path string
-		// act is what somebody does on the page, and again what they do to have it done after all; nil where it notices by itself.
+		// act is what a user does on the page, and again what they do to have it done after all; nil where it notices by itself.
 		act, again func(*browser)
 		sees       string
 	}{

@@ -72,7 +72,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestPagesOfOthers looks at what somebody who is no administrator can come to, which is all there for them, and at what is
+// TestPagesOfOthers looks at what a user who is no administrator can come to, which is all there for them, and at what is
 // refused to them.
 func TestPagesOfOthers(t *testing.T) {
 	s, b := serve(t), open(t)
@@ -423,7 +423,7 @@ func document(name, setting string) string {
 	return "apiVersion: provisioning.cattle.io/v1\nkind: Cluster\nmetadata:\n  name: " + name + "\nspec:\n  kubernetesVersion: v1.34.4+k3s1\n  rkeConfig:\n    machineGlobalConfig:\n      " + setting + "\n"
 }
 
-// endSessions ends all sessions of a user, as somebody does who logs out elsewhere.
+// endSessions ends all sessions of a user, as a user does who logs out elsewhere.
 func (s *served) endSessions(user string) {
 	s.t.Helper()
 	for _, d := range s.st.TokensByUser.Find(user) {

@@ -66,7 +66,7 @@ func TestLogsPour(t *testing.T) {
 	b.see("the log stays")
 	b.until(`document.getElementById("pour").textContent.includes("line 40 of ")`)
 
-	// The end is followed also where it has moved because the window is narrower by now, until somebody scrolls away from it.
+	// The end is followed also where it has moved because the window is narrower by now, until a user scrolls away from it.
 	const atEnd = `(p => p.scrollHeight > p.clientHeight && p.scrollTop + p.clientHeight >= p.scrollHeight - 4)(document.getElementById("pour"))`
 	b.until(atEnd)
 	b.do(chromedp.EmulateViewport(320, 900))

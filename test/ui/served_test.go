@@ -218,7 +218,7 @@ func (pier) Ask(ctx context.Context, subject records.Subject, path string) (*htt
 	return nil, errors.New("the host is not there")
 }
 
-// pour is a body that goes on until nobody reads it.
+// pour is a body that goes on until it is not read any more.
 func pour(ctx context.Context, line func(i int) string) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() {
@@ -321,7 +321,7 @@ func (s *served) at(path string) string { return "https://" + s.address + "/dash
 
 const password = "correct horse battery"
 
-// user makes somebody who can log in.
+// user makes a user who can log in.
 func (s *served) user(name string, admin bool, shape ...func(*records.User)) {
 	s.t.Helper()
 	hash, err := s.auth.HashNew(s.t.Context(), name, password, 12)

@@ -126,7 +126,7 @@ func apiAddress(given string) (string, error) {
 	return net.JoinHostPort(host, strconv.FormatUint(number, 10)), nil
 }
 
-// EncodeCluster makes the value of ParamsHeader of a cluster agent.
+// EncodeCluster makes the value of ParamsHeader of a cluster agent. The error says what of it a server would refuse.
 func EncodeCluster(c Cluster) (string, error) {
 	if err := c.check(); err != nil {
 		return "", fmt.Errorf("write %s: %w", ParamsHeader, err)

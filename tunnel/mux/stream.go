@@ -313,7 +313,7 @@ func (st *Stream) Answered() bool {
 	return st.opened
 }
 
-// CloseWrite ends this direction: nothing more comes, after what was written.
+// CloseWrite ends this direction: nothing more comes, after what was written. The error says how the direction ended before.
 func (st *Stream) CloseWrite() error {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()

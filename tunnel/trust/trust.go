@@ -64,7 +64,7 @@ func Nonce() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// Pool reads a bundle: PEM certificates and nothing else but text between them.
+// Pool reads a bundle: PEM certificates and nothing else but text between them. The error says which block is none, or that there is none.
 func Pool(bundle []byte) (*x509.CertPool, error) {
 	if len(bundle) > maxBundle {
 		return nil, fmt.Errorf("a bundle of certificates of %d bytes: at most %d are taken", len(bundle), maxBundle)

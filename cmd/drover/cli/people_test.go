@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// typed runs a command with lines on standard input, as somebody with a token or as the host's administrator.
+// typed runs a command with lines on standard input, as a user with a token or as the host's administrator.
 func (l *live) typed(token, input string, args ...string) (int, string) {
 	l.Helper()
 	var out strings.Builder

@@ -50,7 +50,7 @@ func TestRehearseFromTheCommandLine(t *testing.T) {
 	host := l.join(l.drover("fleets", "join-command", "spare"), map[string]string{"X-Cattle-Id": strings.Repeat("c3", 31), "X-Cattle-Node-Name": "spare-1"})
 	l.refused(2, "where is the snapshot to be restored?", "snapshots", "rehearse", "harbour", "/root/one")
 	l.refused(1, "has no snapshot \"one\"", "snapshots", "rehearse", "harbour", "one", "--on", "spare-1")
-	// Whoever asks for the Secret once is not an agent that stays connected.
+	// A client that asks for the Secret once is not an agent that stays connected.
 	l.refused(1, "is not connected", "snapshots", "rehearse", "harbour", "/root/one", "--on", "spare-1")
 	if out := l.drover("clusters", "rehearsals", "harbour", "--every", "24h", "--fleet", "spare"); !strings.Contains(out, "every 24h0m0s on fleet spare") || !strings.Contains(out, "cluster harbour has no snapshot") {
 		t.Errorf("the schedule is\n%s", out)

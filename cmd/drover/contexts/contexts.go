@@ -40,7 +40,7 @@ type File struct {
 	Contexts map[string]Context `json:"contexts" yaml:"contexts"`
 }
 
-// FilePath is where the file is: DROVER_CONFIG, or drover/config.yaml in the configuration directory.
+// FilePath is where the file is: DROVER_CONFIG, or drover/config.yaml in the configuration directory. The error says which variables are missing.
 func FilePath(environ func(string) string) (string, error) {
 	if path := environ("DROVER_CONFIG"); path != "" {
 		return path, nil
@@ -56,7 +56,8 @@ func FilePath(environ func(string) string) (string, error) {
 	return filepath.Join(dir, "drover", "config.yaml"), nil
 }
 
-// ReadFile reads the contexts; a missing file has none.
+// ReadFile reads the contexts; a missing file has none. The errors are those of reading it, and a *strictyaml.Error where it is not of the form that
+// WriteFile writes.
 func ReadFile(path string) (File, error) {
 	f := File{Contexts: map[string]Context{}}
 	b, err := os.ReadFile(path)
@@ -79,7 +80,7 @@ func ReadFile(path string) (File, error) {
 	return f, nil
 }
 
-// WriteFile replaces the file; it holds tokens, so it is 0600.
+// WriteFile replaces the file; it holds tokens, so it is 0600. The errors are those of making its directory and of writing.
 func WriteFile(path string, f File) error {
 	b, err := yaml.Marshal(f)
 	if err != nil {
@@ -107,7 +108,7 @@ const LocalURLFile = "local-url"
 
 // Resolve finds the server to talk to: what the command line says, then DROVER_SERVER,
 // DROVER_TOKEN and DROVER_CA_FILE, then the file of contexts, then, on the server's own
-// host, its data directory.
+// host, its data directory. The error names what is missing or cannot be read.
 func Resolve(given Given, environ func(string) string) (Context, error) {
 	first := func(values ...string) string {
 		for _, v := range values {

@@ -62,7 +62,8 @@ type part struct {
 	tag string
 }
 
-// ToFile brings a file to this machine.
+// ToFile brings a file to this machine. It refuses to write over what is there, without Replace, and a file of another sum than the server's; errors
+// of the way there say how much is kept, so that the next try goes on.
 func ToFile(ctx context.Context, c *client.Client, w Request) (done Done, err error) {
 	if _, err := os.Lstat(w.To); err == nil && !w.Replace {
 		return done, fmt.Errorf("write %s: there is something of that name; --force replaces it", w.To)

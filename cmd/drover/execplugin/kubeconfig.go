@@ -15,7 +15,8 @@ import (
 )
 
 // Kubeconfig is a file by which kubectl reaches a cluster through the server and asks program for its tokens. With a
-// context the login is that of the name; config is the file of contexts where it is not the usual one.
+// context the login is that of the name; config is the file of contexts where it is not the usual one. It returns an error where YAML cannot be made
+// of it.
 func Kubeconfig(c *client.Client, cluster apitypes.Cluster, program, context, config string) ([]byte, error) {
 	type named map[string]any
 	way := named{"server": c.Server() + "/k8s/clusters/" + cluster.ID}

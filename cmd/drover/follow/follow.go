@@ -43,7 +43,7 @@ func Flag(cmd *cobra.Command, watch *bool) {
 	cmd.Flags().BoolVarP(watch, "watch", "w", false, "print each change of state until Ctrl-C")
 }
 
-// Print prints all of them.
+// Print prints all of them. The errors are those of Printer.Show.
 func (l List[T]) Print(all []T) error {
 	now := time.Now()
 	return l.Printer.Show(all, func(t *output.Table) {

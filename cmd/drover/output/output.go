@@ -136,7 +136,8 @@ func Raw(out io.Writer) io.Writer {
 	return out
 }
 
-// Show prints a value, or for people the table that fill makes of it.
+// Show prints a value, or for people the table that fill makes of it. It returns an error of the writer, or of a template that does not fit the
+// value.
 func (p Printer) Show(value any, fill func(*Table)) error {
 	if p.Format.Tabular() {
 		t := Table{wide: p.Format.Wide()}

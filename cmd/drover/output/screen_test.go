@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a terminal, and what somebody sees on it.
+// terminal is a terminal, and what a person sees on it.
 func terminal(t *testing.T) (tty *os.File, seen *bufio.Reader) {
 	t.Helper()
 	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

@@ -75,7 +75,7 @@ func TestCertificatesOfAnotherCA(t *testing.T) {
 	if ca := s.Desired.Certificates["kube-ca"]; ca.KeyPEM != "" || ca.CertificatePEM == "" || s.Desired.Certificates["kube-apiserver"].KeyPEM != before {
 		t.Error("the state has other certificates")
 	}
-	// What nobody here can issue is not rotated here, and not made anew without a word.
+	// What cannot be issued here is not rotated here, and not made anew without a word.
 	if _, err := runIn(t, dir, "up", "--init"); err == nil || !strings.Contains(err.Error(), "certificates of your own") {
 		t.Errorf("without --custom-certs: %v", err)
 	}

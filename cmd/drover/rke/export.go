@@ -108,7 +108,7 @@ func (c *cluster) noState() error {
 	return fmt.Errorf("%s is not there; `drover rke util get-state-file` gets it back from the cluster", c.files.State)
 }
 
-// ReadBastion reads [USER@]ADDRESS[:PORT], as --bastion has it.
+// ReadBastion reads [USER@]ADDRESS[:PORT], as --bastion has it. The error says that a text is not of this form.
 func ReadBastion(text string) (config.BastionHost, error) {
 	b := config.BastionHost{Address: text}
 	if user, rest, found := strings.Cut(text, "@"); found {

@@ -13,7 +13,8 @@ import (
 )
 
 // OnHosts reads the state of a running cluster from the hosts of a cluster.yml over SSH. Of the file no more is needed than the nodes and how to
-// log in there; alone says that there is no more in it. What is remarkable is printed. Nothing is changed on the hosts.
+// log in there; alone says that there is no more in it. What is remarkable is printed. Nothing is changed on the hosts. It returns an error where the
+// file names no nodes or no user, and those of the hosts that do not answer.
 func (a *App) OnHosts(ctx context.Context, path string, l Login) (found *adopt.Found, alone bool, err error) {
 	c := &cluster{App: a, flags: flags{config: path, Login: l}}
 	c.printer, c.logger = a.surroundings()

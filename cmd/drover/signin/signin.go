@@ -22,7 +22,7 @@ type How struct {
 // Given says whether it says anything.
 func (h How) Given() bool { return h.Username != "" || h.Provider != "" || h.Browser || h.Paste }
 
-// Check says what of it does not go together.
+// Check says what of it does not go together. The error is for the person who typed the flags.
 func (h How) Check() error {
 	if (h.Browser || h.Paste) && h.Username != "" {
 		return errors.New("--username is for passwords; with --browser the directory asks who you are")
@@ -54,7 +54,7 @@ func (p provider) browser() bool { return p.ID == "genericoidc" || p.ID == "gith
 
 func (p provider) path() string { return "/v3-public/" + p.Type + "s/" + p.ID }
 
-// Token logs in.
+// Token logs in. The errors name the way in that was tried, and hold what the server answered: client.ErrUnauthorized for a wrong password.
 func (a At) Token(ctx context.Context, how How) (string, error) {
 	var list struct {
 		Data []provider `json:"data"`

@@ -92,7 +92,7 @@ var elsewhere = map[string]string{
 	"log": "logs", "join": "join-command", "config": "kubeconfig", "ps": "ls", "user": "users",
 }
 
-// Flag says what is wrong with a flag.
+// Flag says what is wrong with a flag. It returns an error of Errorf, with the help that fits.
 func Flag(cmd *cobra.Command, err error) error {
 	help := fmt.Sprintf("`%s --help` shows its flags", cmd.CommandPath())
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {

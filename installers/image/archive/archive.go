@@ -68,7 +68,8 @@ func At(file string) *Archive {
 	return nil
 }
 
-// Find looks for an image, first the way OCI writes them and then Docker's.
+// Find looks for an image, first the way OCI writes them and then Docker's. Nil without an error says that the archive does not have it; the errors
+// are those of reading, and of an archive of neither form.
 func (a *Archive) Find(ctx context.Context, ref name.Reference, p manifest.Platform) (*manifest.Image, error) {
 	index, list, err := a.survey(ctx)
 	if err != nil {

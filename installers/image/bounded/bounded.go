@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Zstd decompresses with at most 128 MiB of memory.
+// Zstd decompresses with at most 128 MiB of memory. A stream that needs more ends with an error of the decoder.
 func Zstd(r io.Reader) (*zstd.Decoder, error) {
 	return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxMemory(128<<20), zstd.WithDecoderMaxWindow(128<<20))
@@ -69,7 +69,8 @@ func (c *Checked) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Finish says, after everything was read, whether it was what was promised.
+// Finish says, after everything was read, whether it was what was promised. The error is io.ErrUnexpectedEOF where less came, or says that the digest
+// is another.
 func (c *Checked) Finish() error {
 	switch {
 	case c.size >= 0 && c.n != c.size:

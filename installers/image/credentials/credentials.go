@@ -46,7 +46,8 @@ type Finder struct {
 	Now          func() time.Time
 }
 
-// Find finds those for an image at the place where it is pulled from.
+// Find finds those for an image at the place where it is pulled from. The errors are those of a credential plugin that fails and of Docker's
+// configuration.
 func (s *Finder) Find(ctx context.Context, at name.Reference, configured *registries.Auth) (*Credential, error) {
 	if configured != nil && *configured != (registries.Auth{}) {
 		return &Credential{From: "registries.yaml", AuthConfig: authn.AuthConfig{

@@ -35,7 +35,7 @@ func (p Platform) String() string { return p.OS + "/" + p.Architecture }
 var ours = map[string][]string{"amd64": {"", "v1"}, "arm64": {"v8", ""}}
 
 // manifest is the image's manifest, where raw may also be an index. fetch reads the
-// manifest with a digest, from where raw came from.
+// manifest with a digest, from where raw came from. The error says what is not of the form, that no image fits the platform, or is that of fetch.
 func (p Platform) Manifest(ctx context.Context, raw []byte, fetch func(context.Context, v1.Hash) ([]byte, error)) (*v1.Manifest, error) {
 	for range maxNested {
 		var kind struct {

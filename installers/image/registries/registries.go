@@ -82,7 +82,8 @@ func (r Rewrites) Apply(repository string) string {
 	return repository
 }
 
-// Load reads the first of the files that exists; none means no configuration.
+// Load reads the first of the files that exists; none means no configuration. The error names the file that cannot be read, with the line where its
+// text is wrong.
 func Load(files []string) (Registries, error) {
 	for _, file := range files {
 		b, err := durable.ReadFile(file, maxRegistries)
@@ -104,7 +105,7 @@ func Load(files []string) (Registries, error) {
 // source is a file that may hold credentials; callers put its name before errors.
 var source = strictyaml.Source{Private: true, Limits: strictyaml.Limits{Values: 50_000}}
 
-// Parse reads the text of a file of that name.
+// Parse reads the text of a file of that name. The error is a *strictyaml.Error with line and path.
 func Parse(file string, b []byte) (Registries, error) {
 	var r Registries
 	top, err := strictyaml.ReadOne(source, b)

@@ -12,7 +12,8 @@ import (
 
 const maxCertificate = 4 << 20
 
-// Config is the TLS configuration for a registry; of none it is the system's.
+// Config is the TLS configuration for a registry; of none it is the system's. The error names the file that cannot be read or holds no certificate or
+// key.
 func (t *TLS) Config() (*tls.Config, error) {
 	if t == nil {
 		return nil, nil

@@ -132,7 +132,7 @@ type Object struct {
 	Meta map[string]string
 }
 
-// Open looks at a config, without a request yet. Close the bucket.
+// Open looks at a config, without a request yet. Close the bucket. The error says what of the config does not go together.
 func Open(c Config) (*Bucket, error) {
 	c.Stall = cmp.Or(c.Stall, defaultStall)
 	c.Folder = strings.Trim(c.Folder, "/")
@@ -188,7 +188,7 @@ func (b *Bucket) String() string { return b.config.String() }
 
 func (b *Bucket) key(name string) string { return path.Join(b.config.Folder, name) }
 
-// Find is the object of a name; nil is none.
+// Find is the object of a name; nil is none. The error is an *Error with what the storage answered; also where the bucket itself does not exist.
 func (b *Bucket) Find(ctx context.Context, name string) (*Object, error) {
 	info, err := b.client.StatObject(ctx, b.config.Bucket, b.key(name), minio.StatObjectOptions{})
 	if is := minio.ToErrorResponse(err); err != nil && is.Code == minio.NoSuchKey {
@@ -217,7 +217,7 @@ func object(name string, info minio.ObjectInfo) Object {
 	return Object{Name: name, Size: info.Size, Changed: info.LastModified, Sum: info.UserMetadata[sumKey], Meta: info.UserMetadata}
 }
 
-// List are the objects of the folder, without those below it, sorted by name.
+// List are the objects of the folder, without those below it, sorted by name. The error is an *Error, or says that there are too many.
 func (b *Bucket) List(ctx context.Context) ([]Object, error) {
 	ctx, cancel := context.WithCancel(ctx) // ends the list where it is left
 	defer cancel()
@@ -327,7 +327,7 @@ func (b *Bucket) takeBack(ctx context.Context, do func(context.Context) error) {
 }
 
 // Get writes an object to a writer. Nil means that it is whole: it has the size, and the checksum if there is one, that it was
-// put there with.
+// put there with. The error is that of the writer, an *Error with what the storage answered, or says that what came is damaged.
 func (b *Bucket) Get(ctx context.Context, name string, to io.Writer) (Object, error) {
 	from, err := b.client.GetObject(ctx, b.config.Bucket, b.key(name), minio.GetObjectOptions{})
 	if err != nil {

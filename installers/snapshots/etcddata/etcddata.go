@@ -58,7 +58,8 @@ func Check(ctx context.Context, snapshot io.Reader, dir string) (Info, error) {
 	return info, err
 }
 
-// CheckFile is Check of a file of so many bytes that stays as it is meanwhile; no copy is made. It returns etcd's revision in it.
+// CheckFile is Check of a file of so many bytes that stays as it is meanwhile; no copy is made. It returns etcd's revision in it. The errors are
+// those of Check.
 func CheckFile(ctx context.Context, file *os.File, size int64) (revision int64, err error) {
 	if err := ownSum(ctx, file, size); err != nil {
 		return 0, err

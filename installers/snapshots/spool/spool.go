@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// New makes an empty file in a directory; "" is the system's for temporary files. Close it, and it is gone.
+// New makes an empty file in a directory; "" is the system's for temporary files. Close it, and it is gone. The errors are those of the file system.
 func New(dir string) (*os.File, error) {
 	file, err := os.CreateTemp(dir, "drover-*")
 	if err != nil {
@@ -66,7 +66,7 @@ func (p *place) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Again opens a file of New a second time, for who closes what he is given.
+// Again opens a file of New a second time, for who closes what he is given. The error says that no further descriptor can be had.
 func Again(file *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

@@ -52,7 +52,7 @@ type Entry struct {
 }
 
 // Add writes an entry into dir, durably, and removes those of its source that are too many. key is
-// the source as a part of a file's name.
+// the source as a part of a file's name. The errors are those of the file system.
 func Add(dir, key string, a Entry) error {
 	ours := func(name string) bool { return strings.Contains(name, "-applied.plan") }
 	if err := durable.ClosedDir(dir, ours); err != nil {

@@ -53,7 +53,8 @@ func (h FS) Batch() *Batch {
 	return &Batch{fs: h}
 }
 
-// Bring brings one entry to the wanted state, see Batch, and returns what has to be done.
+// Bring brings one entry to the wanted state, see Batch, and returns what has to be done. The errors are those of Bring, and of files of the batch
+// that were written out for this one.
 func (b *Batch) Bring(want Entry) (Change, error) {
 	if b.full() || b.concerns(want) {
 		if err := b.Flush(); err != nil {
@@ -191,7 +192,7 @@ func syncAll(all []*pending) []error {
 	return errs
 }
 
-// Close gives up what still waits: those files stay as they are.
+// Close gives up what still waits: those files stay as they are. The errors are those of removing what was begun.
 func (b *Batch) Close() error {
 	var err error
 	for _, p := range b.pending {

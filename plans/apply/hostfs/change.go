@@ -85,7 +85,8 @@ var errChanged = errors.New("it changed while it was brought to its state")
 // bringTries is how often an entry that another process changes is looked at anew.
 const bringTries = 3
 
-// Bring brings one entry to the wanted state and returns what had to be done.
+// Bring brings one entry to the wanted state and returns what had to be done. The errors name the entry: those of the file system, and that something
+// else is in its place.
 func (h FS) Bring(want Entry) (Change, error) { return h.bring(want, h.Do) }
 
 // bring looks, decides and does.
@@ -116,7 +117,8 @@ func (h FS) Holds(want Entry) bool {
 }
 
 // Look says what is there in the place of what is wanted. A regular file is read when it has the
-// wanted size or at most `most` bytes. A link is followed only where a directory is wanted.
+// wanted size or at most `most` bytes. A link is followed only where a directory is wanted. What is not there is no error; those of the file system
+// are returned.
 func (h FS) Look(want Entry, most int64) (State, error) {
 	dir, base, err := h.parent(want.Name, false)
 	if errors.Is(err, fs.ErrNotExist) || want.Kind == Nothing && errors.Is(err, syscall.ENOTDIR) {

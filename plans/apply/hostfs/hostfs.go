@@ -184,7 +184,8 @@ func (h FS) OneOf(known iter.Seq[string], name string) string {
 	return name
 }
 
-// ReadFile reads the regular file at name, of at most limit bytes. A link at name is followed.
+// ReadFile reads the regular file at name, of at most limit bytes. A link at name is followed. The errors are those of the file system, and durable's
+// for a file that is larger or not regular.
 func (h FS) ReadFile(name string, limit int64) ([]byte, error) {
 	f, err := h.openFile(name)
 	if err != nil {

@@ -41,7 +41,7 @@ func New(dir string, now func() time.Time) *Interlock { return &Interlock{dir: d
 // Installer is the installer's file.
 func (k *Interlock) Installer() string { return filepath.Join(k.dir, restartPending) }
 
-// Clear makes the directory and removes what an agent left that was killed at work.
+// Clear makes the directory and removes what an agent left that was killed at work. The errors are those of the file system.
 func (k *Interlock) Clear() error {
 	if k.dir == "" {
 		return nil
@@ -56,7 +56,7 @@ func (k *Interlock) Clear() error {
 }
 
 // Enter takes the interlock; ok is false while an installer is about to restart the agent.
-// The file stays until each one who entered has left.
+// The file stays until each one who entered has left. The errors are those of the file system; nothing is taken then.
 func (k *Interlock) Enter() (ok bool, err error) {
 	if k.dir == "" {
 		return true, nil
@@ -80,7 +80,7 @@ func (k *Interlock) Enter() (ok bool, err error) {
 	return true, nil
 }
 
-// Leave gives the interlock back.
+// Leave gives the interlock back. The errors are those of Clear.
 func (k *Interlock) Leave() error {
 	if k.dir == "" {
 		return nil

@@ -27,7 +27,7 @@ func TestTheLastOneOutTakesTheFileAway(t *testing.T) {
 	if err := k.Leave(); err != nil || !there() {
 		t.Fatalf("gone while somebody is in: %v", err)
 	}
-	// An installer that came meanwhile lets nobody else in, and those who are in finish.
+	// An installer that came meanwhile lets no other plan begin, and those that have begun finish.
 	if err := os.WriteFile(filepath.Join(dir, "restart-pending"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -181,7 +181,7 @@ type Follower struct {
 func NewFollower(dir string) *Follower { return &Follower{dir: dir} }
 
 // Next hands on what was written since the last call, of a command that prints without
-// end only a part, so that the caller can see to other things.
+// end only a part, so that the caller can see to other things. The errors are those of reading the segments.
 func (f *Follower) Next(each func(Chunk)) error {
 	for range segmentsKept + 2 {
 		// A writer is done with a segment before it begins the next, so a reader that sees the next
@@ -292,7 +292,7 @@ func readRecord(file *os.File, off int64) (Stream, []byte, error) {
 }
 
 // Read is the output kept of a command that ended and printed so many bytes, both streams in the order they
-// came, at most limit bytes and a line that says how many were cut.
+// came, at most limit bytes and a line that says how many were cut. With an error of reading, it is what could be read.
 func Read(dir string, limit int, written int64) ([]byte, error) {
 	kept := NewBounded(limit)
 	follower := NewFollower(dir)

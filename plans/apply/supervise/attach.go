@@ -51,7 +51,7 @@ type Running struct {
 }
 
 // Start starts a supervisor for the command prepared in dir, in a session of its own. argv
-// is what it is started by; dir is added as the last argument.
+// is what it is started by; dir is added as the last argument. The errors are those of starting a process; no command runs then.
 func Start(argv []string, dir string) (*Running, error) {
 	log, err := os.OpenFile(filepath.Join(dir, supervisorLog), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -235,7 +235,7 @@ func (r *Running) withoutResult() (Result, error) {
 	return Result{}, err
 }
 
-// Kill has the command killed, also when the supervisor has not started it yet.
+// Kill has the command killed, also when the supervisor has not started it yet. The errors are those of the file system and of signalling.
 func (r *Running) Kill() error {
 	f, err := os.OpenFile(filepath.Join(r.dir, killFile), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {

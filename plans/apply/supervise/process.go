@@ -33,7 +33,7 @@ func identify(pid int) (Identity, error) {
 	return Identity{PID: pid, Start: stat.start, Boot: boot}, err
 }
 
-// Boot is the kernel's id of the host's present boot.
+// Boot is the kernel's id of the host's present boot. The error says that the kernel's file cannot be read.
 func Boot() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err

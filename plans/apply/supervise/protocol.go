@@ -112,7 +112,7 @@ func Prepare(dir string, c Command) error {
 	return Offer(dir)
 }
 
-// Write makes dir and writes the command into it under a name that no supervisor looks for.
+// Write makes dir and writes the command into it under a name that no supervisor looks for. The errors are those of the file system.
 func Write(dir string, c Command) error {
 	c.Schema = schema
 	b, err := json.Marshal(c)
@@ -125,7 +125,7 @@ func Write(dir string, c Command) error {
 	return os.WriteFile(filepath.Join(dir, commandFile)+".tmp", b, 0o600)
 }
 
-// Offer has the command written in dir run by whichever supervisor finds it first.
+// Offer has the command written in dir run by whichever supervisor finds it first. The errors are those of renaming.
 func Offer(dir string) error {
 	path := filepath.Join(dir, commandFile)
 	return os.Rename(path+".tmp", path)

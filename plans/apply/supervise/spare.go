@@ -45,7 +45,7 @@ type Spare struct {
 }
 
 // StartSpare starts a supervisor as Start does, to wait in home, which it makes. It must be
-// taken or closed.
+// taken or closed. It returns an error for a path that no socket can have, and those of Start; the directory is gone then.
 func StartSpare(argv []string, home string) (*Spare, error) {
 	if len(home) > maxPath {
 		return nil, fmt.Errorf("the directory's name is longer than %d bytes", maxPath)

@@ -55,7 +55,7 @@ func TestSpareRunsItsCommand(t *testing.T) {
 	if result.ExitCode != 3 || !strings.Contains(string(out), "out\n") || !strings.Contains(string(out), "err\n") {
 		t.Errorf("%+v %q", result, out)
 	}
-	// The result was announced; whoever comes later waits for its file.
+	// The result was announced; a reader that comes later waits for its file.
 	again, known, err := supervise.Attach(dir, running.Identity)
 	if again != nil {
 		found := wait(t, again, nothing)
@@ -126,7 +126,7 @@ func TestSpareThatIsNotNeededEnds(t *testing.T) {
 	}
 }
 
-// TestSpareThatDied loses a command to a supervisor that somebody killed: it did not
+// TestSpareThatDied loses a command to a supervisor that was killed: it did not
 // start, and that is known.
 func TestSpareThatDied(t *testing.T) {
 	s := spare(t)

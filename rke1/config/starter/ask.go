@@ -98,6 +98,7 @@ func oneOf(words ...string) func(string) error {
 }
 
 // Ask is the whole conversation, with version as the one that is offered and known saying which there are. Nothing is decided in it: what is missing gets its default when the config is read.
+// It returns an error where the input ends or cannot be read.
 func Ask(in io.Reader, out io.Writer, version string, known func(string) bool) (Answers, error) {
 	a := newAsker(in, out)
 	all := Answers{SSHKeyPath: a.text("Cluster Level SSH Private Key Path", "~/.ssh/id_rsa", nil)}

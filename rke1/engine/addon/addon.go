@@ -95,7 +95,8 @@ func AwaitAddons(ctx context.Context, r *run.Run, all []addons.Addon) (unready [
 }
 
 // DeployAddon applies an add-on, or removes it when it has no text any more. A user's objects
-// stay when their text goes: a text that was lost must not take them along.
+// stay when their text goes: a text that was lost must not take them along. The errors are those of kube.API: a *kube.AddonError names the objects
+// that it is about.
 func DeployAddon(ctx context.Context, r *run.Run, a addons.Addon) error {
 	is, err := r.API.Addon(ctx, a.Name)
 	if err != nil {
@@ -140,7 +141,7 @@ func objectsOf(all []addons.Object) []kube.Object {
 }
 
 // Preview adds the add-ons whose text differs from what the cluster keeps; all of a cluster
-// that is new.
+// that is new. The errors are those of making the texts and of reading the cluster's.
 func Preview(ctx context.Context, r *run.Run, c *run.Changes) error {
 	own, err := addons.Of(r.Work.Config, r.Versions)
 	if err != nil {

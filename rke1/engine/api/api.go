@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/rke1/state"
 )
 
-// RestartPods restarts the pods of the cluster's own add-ons: they keep the CA of before in memory.
+// RestartPods restarts the pods of the cluster's own add-ons: they keep the CA of before in memory. The error is that of the API.
 func RestartPods(ctx context.Context, r *run.Run) error {
 	r.Line("restart", "Restarting network, ingress, and metrics pods")
 	n, err := r.API.DeletePods(ctx, kube.ClusterPods())
@@ -30,7 +30,7 @@ func RestartPods(ctx context.Context, r *run.Run) error {
 // apiPort is where an API server listens on its host.
 const apiPort = "6443"
 
-// Open waits until the API answers.
+// Open waits until the API answers. The error says what the API answered at the last try.
 func Open(ctx context.Context, r *run.Run) error {
 	if r.API == nil {
 		ca, admin := r.Bundle()[pki.CA], r.Bundle()[pki.Admin]
@@ -47,7 +47,7 @@ func Open(ctx context.Context, r *run.Run) error {
 	})
 }
 
-// Dial opens a connection to the first API server that takes one.
+// Dial opens a connection to the first API server that takes one. The error has that of each host.
 func Dial(ctx context.Context, r *run.Run) (net.Conn, error) {
 	hosts := r.With(config.RoleControlPlane)
 	var faults []error
@@ -61,7 +61,7 @@ func Dial(ctx context.Context, r *run.Run) (net.Conn, error) {
 	return nil, fmt.Errorf("no API server of %s takes a connection: %w", run.Names(hosts), errors.Join(faults...))
 }
 
-// KeepState notes that the control plane is what the config says, before the workers follow.
+// KeepState notes that the control plane is what the config says, before the workers follow. The errors are those of the API and of saving.
 func KeepState(ctx context.Context, r *run.Run) error {
 	if err := r.API.GrantComponents(ctx); err != nil {
 		return err
@@ -71,7 +71,8 @@ func KeepState(ctx context.Context, r *run.Run) error {
 	return Keep(ctx, r, next)
 }
 
-// Keep saves a state here and in the cluster.
+// Keep saves a state here and in the cluster. The errors are those of saving: the state here may be newer than the cluster's then, which the next run
+// mends.
 func Keep(ctx context.Context, r *run.Run, s *state.State) error {
 	if err := r.SaveState(ctx, s); err != nil {
 		return err
@@ -109,7 +110,7 @@ func deployedConfig(r *run.Run) *config.Cluster {
 	return &c
 }
 
-// Left notes that hosts have gone.
+// Left notes that hosts have gone. The errors are those of Keep.
 func Left(ctx context.Context, r *run.Run, addresses []string) error {
 	c := *r.State.Current.Config
 	c.Nodes = slices.DeleteFunc(slices.Clone(c.Nodes), func(n config.Node) bool { return slices.Contains(addresses, n.Address) })
@@ -118,7 +119,7 @@ func Left(ctx context.Context, r *run.Run, addresses []string) error {
 	return Keep(ctx, r, next)
 }
 
-// AwaitReady waits until a host's node is ready.
+// AwaitReady waits until a host's node is ready. The error names the node, and says why it is not ready; or it is the context's.
 func AwaitReady(ctx context.Context, r *run.Run, h *run.Host) error {
 	name := run.NodeName(h.Node)
 	for attempt := 1; ; attempt++ {

@@ -28,7 +28,7 @@ var (
 )
 
 // SyncNodes gives every node what its config says. A host whose kubelet has not registered
-// yet is waited for.
+// yet is waited for. It returns the context's error alone; a node that could not be marked is noted as a failure of the run.
 func SyncNodes(ctx context.Context, r *run.Run) error {
 	r.Line("sync", "Syncing nodes Labels and Taints")
 	err := run.Each(ctx, r.With(""), nodesAtOnce, func(ctx context.Context, h *run.Host) error {

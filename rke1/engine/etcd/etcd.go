@@ -25,7 +25,7 @@ func Own(r *run.Run) bool {
 	return len(r.Work.Config.Services.Etcd.ExternalURLs) == 0 && !r.Work.UpdateOnly
 }
 
-// Plane brings etcd to what the config says.
+// Plane brings etcd to what the config says. The errors name the host whose member does not work.
 func Plane(ctx context.Context, r *run.Run) error {
 	r.Line("etcd", "Building up etcd plane..")
 	hosts := r.With(config.RoleEtcd)
@@ -72,7 +72,8 @@ func (e *ReplacedError) Error() string {
 		"or restore a snapshot on the new hosts", e.Before)
 }
 
-// ChangeEtcd changes members one after the other, those that run first, each when all are well.
+// ChangeEtcd changes members one after the other, those that run first, each when all are well. It returns a *ReplacedError where no member would
+// stay, and the errors of RollEtcd and JoinEtcd.
 func ChangeEtcd(ctx context.Context, r *run.Run, hosts []*run.Host) error {
 	var members []*run.Host
 	var before []string
@@ -114,7 +115,8 @@ func joinAll(ctx context.Context, r *run.Run, hosts, members []*run.Host) error 
 }
 
 // RollEtcd changes the members that run and differ, one at a time. A member that does not
-// work is mended first: the others being well is not asked then.
+// work is mended first: the others being well is not asked then. The error names the host whose member does not work, or is that of a run that was
+// stopped.
 func RollEtcd(ctx context.Context, r *run.Run, members []*run.Host) error {
 	for _, h := range members {
 		todo := plane.Differences(r, h, config.RoleEtcd)
@@ -141,7 +143,7 @@ func RollEtcd(ctx context.Context, r *run.Run, members []*run.Host) error {
 }
 
 // JoinEtcd adds one member: as a learner, so that the others' quorum stays as it is until it
-// has the data, and then as a voter.
+// has the data, and then as a voter. The error names the host, and says what it waits for or what etcd answered.
 func JoinEtcd(ctx context.Context, r *run.Run, h *run.Host, members []*run.Host) error {
 	if err := AllHealthy(ctx, r, members); err != nil {
 		return fmt.Errorf("etcd on host %s joins when every member works: %w", h.Node.Address, err)
@@ -277,7 +279,8 @@ func setDataAside(ctx context.Context, r *run.Run, h *run.Host) error {
 	return nil
 }
 
-// RemoveMember takes a host out of etcd while it is still in the config of the others.
+// RemoveMember takes a host out of etcd while it is still in the config of the others. The error names the host, and says which member does not work
+// or what etcd answered.
 func RemoveMember(ctx context.Context, r *run.Run, n config.Node) error {
 	hosts := r.With(config.RoleEtcd)
 	by, list, err := Members(ctx, r, hosts)

@@ -46,7 +46,7 @@ func clientOf(ctx context.Context, r *run.Run, h *run.Host) (*clientv3.Client, e
 	return client, nil
 }
 
-// Ask makes one call of the member on a host.
+// Ask makes one call of the member on a host. The error says what was asked, and of which host.
 func Ask(ctx context.Context, r *run.Run, h *run.Host, what string, call func(context.Context, *clientv3.Client) error) error {
 	client, err := clientOf(ctx, r, h)
 	if err != nil {
@@ -61,7 +61,7 @@ func Ask(ctx context.Context, r *run.Run, h *run.Host, what string, call func(co
 	return nil
 }
 
-// Members are those that the first of these hosts knows that answers for a quorum.
+// Members are those that the first of these hosts knows that answers for a quorum. The error is that of the last host.
 func Members(ctx context.Context, r *run.Run, hosts []*run.Host) (by *run.Host, members []*etcdserverpb.Member, err error) {
 	for _, h := range hosts {
 		err = Ask(ctx, r, h, "list the members", func(ctx context.Context, c *clientv3.Client) error {
@@ -111,7 +111,7 @@ func healthy(ctx context.Context, r *run.Run, h *run.Host) error {
 	}
 }
 
-// AllHealthy waits for each of the hosts' members.
+// AllHealthy waits for each of the hosts' members. The error names a host whose member does not work.
 func AllHealthy(ctx context.Context, r *run.Run, hosts []*run.Host) error {
 	return run.Each(ctx, hosts, run.Parallel, r.On(healthy))
 }

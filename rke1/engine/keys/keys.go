@@ -98,7 +98,8 @@ func deployEncryption(ctx context.Context, r *run.Run, text string) error {
 // clients of the API may write Secrets at the same time.
 const rewriteTries = 3
 
-// RewriteSecrets writes every Secret again and asks etcd whether all of them are as a text says.
+// RewriteSecrets writes every Secret again and asks etcd whether all of them are as a text says. The error says how many are still as before, or is
+// that of the API or of etcd.
 func RewriteSecrets(ctx context.Context, r *run.Run, text string) error {
 	prefix, err := state.StoredPrefix(text)
 	if err != nil {
@@ -127,7 +128,7 @@ func RewriteSecrets(ctx context.Context, r *run.Run, text string) error {
 // SecretsPage is how many values of etcd are read at a time.
 const SecretsPage = 100
 
-// Otherwise counts the Secrets in etcd whose values do not begin with a prefix; "" is plain text.
+// Otherwise counts the Secrets in etcd whose values do not begin with a prefix; "" is plain text. The error is that of etcd.
 func Otherwise(ctx context.Context, r *run.Run, prefix string) (left int, err error) {
 	hosts := r.With(config.RoleEtcd)
 	if len(hosts) == 0 {
@@ -167,7 +168,7 @@ func storedAs(value, prefix string) bool {
 	return strings.HasPrefix(value, prefix)
 }
 
-// KeepEncryption deploys a text and notes that every API server has it.
+// KeepEncryption deploys a text and notes that every API server has it. The errors are those of deploying and of saving the state.
 func KeepEncryption(ctx context.Context, r *run.Run, text string) error {
 	if err := deployEncryption(ctx, r, text); err != nil {
 		return err
@@ -181,7 +182,7 @@ func KeepEncryption(ctx context.Context, r *run.Run, text string) error {
 	return nil
 }
 
-// DropOldKeys leaves the new key alone.
+// DropOldKeys leaves the new key alone. The errors are those of deploying and of saving the state; the old keys are still read then.
 func DropOldKeys(ctx context.Context, r *run.Run, rotating string) error {
 	text, err := state.DropOldKeys(rotating)
 	if err != nil {

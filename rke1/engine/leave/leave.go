@@ -18,7 +18,7 @@ import (
 
 // Hosts takes hosts out of the cluster that are not in the config any more: out of etcd
 // first, then their nodes, then what is on them. A host that does not answer leaves the cluster all
-// the same; what stays on it is said.
+// the same; what stays on it is said. The error names a host that etcd or the API would not let go.
 func Hosts(ctx context.Context, r *run.Run) error {
 	for _, n := range r.Deployed() {
 		if _, stays := run.Find(r.Work.Config.Nodes, n.Address); stays {
@@ -81,7 +81,7 @@ func loseRoles(ctx context.Context, r *run.Run) error {
 }
 
 // Clean takes a host's containers, and everything that the cluster left there. Snapshots of etcd stay unless the work says
-// otherwise.
+// otherwise. The error names the host, and is a *cleaner.LeftError where something stays mounted.
 func Clean(ctx context.Context, r *run.Run, h *run.Host, member bool) error {
 	r.Line("hosts", "Cleaning up host [%s]", h.Node.Address)
 	for _, name := range slices.Backward(desired.Names()) {
@@ -121,7 +121,7 @@ func leavings(r *run.Run, h *run.Host, member bool) cleaner.Plan {
 	return cleaner.Plan{Prefix: h.Prefix, Etcd: member, Snapshots: r.Work.RemoveSnapshots, Plugin: r.Work.Config.Network.Plugin}
 }
 
-// Goes says what clean would remove from a host that could be reached, a line each.
+// Goes says what clean would remove from a host that could be reached, a line each. The error says that the host could not be asked.
 func Goes(ctx context.Context, r *run.Run, h *run.Host) ([]string, error) {
 	if h == nil {
 		return nil, nil
@@ -140,7 +140,7 @@ func empty(ctx context.Context, r *run.Run, h *run.Host, dirs []string) error {
 	return cleaner.Host{Host: h.Host, Image: image, Auth: r.Plan.Login(image)}.Empty(ctx, dirs)
 }
 
-// CleanRole takes what a role has on its hosts; hosts with another role that is still to go keep the rest.
+// CleanRole takes what a role has on its hosts; hosts with another role that is still to go keep the rest. The errors are those of Clean.
 func CleanRole(ctx context.Context, r *run.Run, role string) error {
 	return run.Each(ctx, r.With(role), run.Parallel, func(ctx context.Context, h *run.Host) error {
 		later := map[string][]string{
@@ -153,7 +153,7 @@ func CleanRole(ctx context.Context, r *run.Run, role string) error {
 	})
 }
 
-// Preview has what would be taken off hosts that leave.
+// Preview has what would be taken off hosts that leave. The errors are those of Goes.
 func Preview(ctx context.Context, r *run.Run, c *run.Changes) error {
 	for _, n := range r.Deployed() {
 		if _, stays := run.Find(r.Work.Config.Nodes, n.Address); !stays {

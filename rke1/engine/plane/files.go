@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/rke1/versions"
 )
 
-// DeployFiles writes what differs on every host.
+// DeployFiles writes what differs on every host. The errors name the hosts that could not be written to.
 func DeployFiles(ctx context.Context, r *run.Run) error {
 	r.Line("certificates", "Deploying kubernetes certificates to Cluster nodes")
 	if err := run.Each(ctx, r.With(""), run.Parallel, r.On(DeployTo)); err != nil {
@@ -48,7 +48,7 @@ func FilesOf(r *run.Run, h *run.Host) []onhost.File {
 	return files
 }
 
-// DeployTo writes what differs on one host, and removes what the config has no more.
+// DeployTo writes what differs on one host, and removes what the config has no more. The errors are those of the host.
 func DeployTo(ctx context.Context, r *run.Run, h *run.Host) error {
 	var gone []string
 	for _, f := range h.Desired.Files {
@@ -69,7 +69,7 @@ func DeployTo(ctx context.Context, r *run.Run, h *run.Host) error {
 	return RemoveFiles(ctx, r, h, gone)
 }
 
-// RemoveFiles takes files away that the config has no more.
+// RemoveFiles takes files away that the config has no more. The error names the files.
 func RemoveFiles(ctx context.Context, r *run.Run, h *run.Host, names []string) error {
 	if len(names) == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 )
 
 // A container restarts for certificates that are others than before, and only when they were
-// written after it started: not for files that somebody wrote again as they were.
+// written after it started: not for files that were written again as they were.
 func TestContainersWithNewCertificates(t *testing.T) {
 	at := func(second int) time.Time { return time.Date(2026, 1, 1, 12, 0, second, 0, time.UTC) }
 	kubelet := nodeconfig.Container{Name: desired.Kubelet, Started: at(30)}

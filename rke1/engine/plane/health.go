@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/rke1/pki"
 )
 
-// AwaitHealth waits until a container works, when there is a way to ask it.
+// AwaitHealth waits until a container works, when there is a way to ask it. The error is an *onhost.UnhealthyError with the end of its log.
 func AwaitHealth(ctx context.Context, r *run.Run, h *run.Host, c desired.Container) error {
 	if c.HealthCheck.URL == "" || c.Name == desired.Etcd {
 		return nil // etcd's health is its cluster's, and asked where that is known
@@ -40,7 +40,7 @@ func AwaitHealth(ctx context.Context, r *run.Run, h *run.Host, c desired.Contain
 }
 
 // AwaitSocket waits until cri-dockerd listens beside a kubelet that was started: the kubelet answers for a while without it, and
-// the container that has both starts again and again.
+// the container that has both starts again and again. The error is an *onhost.UnhealthyError with the end of its log, or that of the host.
 func AwaitSocket(ctx context.Context, r *run.Run, h *run.Host, c desired.Container) error {
 	if !c.CRIDockerd() {
 		return nil

@@ -54,7 +54,7 @@ func Found(h *run.Host, name string) *nodeconfig.Container {
 }
 
 // Bring brings planes of a host to what is wanted, container after container, and waits for
-// each to work before the next. It says whether anything was changed.
+// each to work before the next. It says whether anything was changed. The errors are those of PerformOne and of the waits.
 func Bring(ctx context.Context, r *run.Run, h *run.Host, planes ...string) (changed bool, err error) {
 	todo := Differences(r, h, planes...)
 	for _, d := range todo {
@@ -80,7 +80,7 @@ func Bring(ctx context.Context, r *run.Run, h *run.Host, planes ...string) (chan
 	return changed, nil
 }
 
-// BringOne does what there is to do for one container, and waits for it to work.
+// BringOne does what there is to do for one container, and waits for it to work. The errors are those of PerformOne and of the waits.
 func BringOne(ctx context.Context, r *run.Run, h *run.Host, c desired.Container, todo []diff.Difference) (touched bool, err error) {
 	for _, d := range todo {
 		if d.Container != c.Name || d.Kind == diff.Remove {
@@ -103,7 +103,7 @@ func BringOne(ctx context.Context, r *run.Run, h *run.Host, c desired.Container,
 	return touched, nil
 }
 
-// PerformOne does one difference.
+// PerformOne does one difference. It returns a *run.TakenError for a container that is not the cluster's, and the host's error.
 func PerformOne(ctx context.Context, r *run.Run, h *run.Host, d diff.Difference) error {
 	action, ok := d.Action()
 	if !ok {

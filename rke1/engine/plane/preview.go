@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/rke1/pki"
 )
 
-// Preview has what would be written, pulled, started and replaced on the hosts that stay.
+// Preview has what would be written, pulled, started and replaced on the hosts that stay. The errors are those of ReadFiles.
 func Preview(ctx context.Context, r *run.Run, c *run.Changes) error {
 	if err := run.Each(ctx, r.With(""), run.Parallel, r.On(ReadFiles)); err != nil {
 		return err
@@ -26,7 +26,7 @@ func Preview(ctx context.Context, r *run.Run, c *run.Changes) error {
 	return nil
 }
 
-// ReadFiles reads what a run would compare.
+// ReadFiles reads what a run would compare. The error says that the host's files could not be read.
 func ReadFiles(ctx context.Context, r *run.Run, h *run.Host) (err error) {
 	if len(h.Found.Containers) == 0 {
 		return nil // a new host, which need not have the image to look with

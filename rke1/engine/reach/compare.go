@@ -16,7 +16,8 @@ import (
 	"github.com/drover-project/drover/rke1/pki"
 )
 
-// Compare makes the plan and looks at every host. Nothing is changed before all of them are known.
+// Compare makes the plan and looks at every host. Nothing is changed before all of them are known. It returns a *run.TakenError that names containers
+// which are not the cluster's, and the errors of the hosts.
 func Compare(ctx context.Context, r *run.Run) error {
 	hosts := r.With("")
 	var err error
@@ -62,7 +63,7 @@ func announce(ctx context.Context, r *run.Run, hosts []*run.Host) error {
 	return r.Planned(ctx, all)
 }
 
-// MakePlan says what should be on the hosts that answered.
+// MakePlan says what should be on the hosts that answered. It returns an error where the config does not fit the version or the hosts.
 func MakePlan(r *run.Run) error {
 	facts := map[string]desired.Facts{}
 	for _, h := range r.With("") {
@@ -81,7 +82,7 @@ func MakePlan(r *run.Run) error {
 	return nil
 }
 
-// Look finds the containers and images of a host.
+// Look finds the containers and images of a host. The error names the host.
 func Look(ctx context.Context, r *run.Run, h *run.Host) error {
 	processes := map[string]nodeconfig.Process{}
 	for _, name := range desired.Names() {

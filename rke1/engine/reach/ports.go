@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/rke1/preflight"
 )
 
-// Check looks at hosts that are new or have a new role.
+// Check looks at hosts that are new or have a new role. The errors are those of preflight: each names host and port.
 func Check(ctx context.Context, r *run.Run) error { return Preflight(r).Run(ctx) }
 
 // Preflight is what is looked at before anything is changed.
@@ -25,7 +25,7 @@ func Preflight(r *run.Run) preflight.Check {
 	return c
 }
 
-// Images fetches what is not on the hosts yet, all at the same time, before anything stops.
+// Images fetches what is not on the hosts yet, all at the same time, before anything stops. The error names the host whose pull has failed.
 func Images(ctx context.Context, r *run.Run) error {
 	r.Line("", "Pre-pulling kubernetes images")
 	err := run.Each(ctx, r.With(""), run.Parallel, func(ctx context.Context, h *run.Host) error {

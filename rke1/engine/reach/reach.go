@@ -14,7 +14,8 @@ import (
 	"github.com/drover-project/drover/rke1/onhost"
 )
 
-// Every reaches every host of some roles, "" being all: what they would miss could not be made up for later.
+// Every reaches every host of some roles, "" being all: what they would miss could not be made up for later. The error has that of each host that is
+// missing, and advice.
 func Every(ctx context.Context, r *run.Run, roles ...string) error {
 	if err := Some(ctx, r); err != nil {
 		return err
@@ -61,7 +62,7 @@ func warnDown(r *run.Run) {
 	}
 }
 
-// Some is reach without a word about hosts that could not be reached.
+// Some is reach without a word about hosts that could not be reached. It returns an error where no host of etcd or none of the control plane answers.
 func Some(ctx context.Context, r *run.Run) error {
 	r.Line("", "Building Kubernetes cluster")
 	var all []*run.Host
@@ -128,7 +129,7 @@ func checkDocker(r *run.Run, h *run.Host) error {
 	return nil
 }
 
-// Any opens the hosts of a cluster that is to go; no role has to be among those that answer.
+// Any opens the hosts of a cluster that is to go; no role has to be among those that answer. It returns an error where none answers.
 func Any(ctx context.Context, r *run.Run) error {
 	r.Line("", "Tearing down Kubernetes cluster")
 	r.Work.IgnoreDockerVersion = true
@@ -152,7 +153,7 @@ func Any(ctx context.Context, r *run.Run) error {
 	return err
 }
 
-// Preview reaches the hosts without a word about those that could not be reached, which the changes name.
+// Preview reaches the hosts without a word about those that could not be reached, which the changes name. The errors are those of Some.
 func Preview(ctx context.Context, r *run.Run, c *run.Changes) error {
 	c.Unknown = r.Down
 	return Some(ctx, r)

@@ -35,7 +35,7 @@ type Source struct {
 	Kept *state.State
 }
 
-// Reach reaches all hosts whose data or API servers would go on with the old cluster.
+// Reach reaches all hosts whose data or API servers would go on with the old cluster. The errors are those of reach.Every and reach.MakePlan.
 func Reach(ctx context.Context, r *run.Run, wish snapshot.RestoreRequest) error {
 	if err := reach.Every(ctx, r, config.RoleEtcd, config.RoleControlPlane); err != nil {
 		return err
@@ -45,7 +45,8 @@ func Reach(ctx context.Context, r *run.Run, wish snapshot.RestoreRequest) error 
 }
 
 // Find looks at the snapshot on every host of etcd and reads the state in it. It changes nothing, but gets the archive from
-// the bucket, if there is one.
+// the bucket, if there is one. It returns an error where no host has a snapshot of the name that can be read, with the names that there are, and
+// those of reading the state in it.
 func Find(ctx context.Context, r *run.Run, wish snapshot.RestoreRequest) (*Source, error) {
 	hosts, only := r.With(config.RoleEtcd), ""
 	if wish.S3 != nil {
@@ -115,7 +116,7 @@ func stateIn(ctx context.Context, r *run.Run, from *Source, wish snapshot.Restor
 	return nil
 }
 
-// Begin writes down that the restore has begun.
+// Begin writes down that the restore has begun. The errors are those of change.Restored and of saving the state.
 func Begin(ctx context.Context, r *run.Run, w run.Work, from *Source, wish snapshot.RestoreRequest) error {
 	next, stale, err := change.Restored(w.Cluster(), from.Kept, wish.Name, r.Source(), rand.Reader)
 	if err != nil {
@@ -130,7 +131,7 @@ func Begin(ctx context.Context, r *run.Run, w run.Work, from *Source, wish snaps
 }
 
 // Copy unpacks the snapshot and brings the data to every host of etcd, so that all restore the same. Archives that
-// others have stay as they are.
+// others have stay as they are. The error names the host, or says that what arrived is damaged.
 func Copy(ctx context.Context, r *run.Run, from *Source, name string) error {
 	if err := from.Unpack(ctx, from.Holder.Host, snapshot.Tools(r, from.Holder), name); err != nil {
 		return err
@@ -152,7 +153,7 @@ func Copy(ctx context.Context, r *run.Run, from *Source, name string) error {
 	return nil
 }
 
-// Stop ends everything that writes to etcd, or knows what was in it.
+// Stop ends everything that writes to etcd, or knows what was in it. The errors are those of the hosts.
 func Stop(ctx context.Context, r *run.Run) error {
 	r.Line("hosts", "Cleaning old kubernetes cluster")
 	return run.Each(ctx, r.With(""), run.Parallel, func(ctx context.Context, h *run.Host) error {
@@ -167,7 +168,7 @@ func Stop(ctx context.Context, r *run.Run) error {
 	})
 }
 
-// Data makes each member's data of the snapshot.
+// Data makes each member's data of the snapshot. The error names the host, and says where the data of before are.
 func Data(ctx context.Context, r *run.Run, name string) error {
 	return run.Each(ctx, r.With(config.RoleEtcd), run.Parallel, func(ctx context.Context, h *run.Host) error {
 		r.Line("etcd", "Restoring [%s] snapshot on etcd host [%s]", name, h.Node.Address)
@@ -183,7 +184,8 @@ func Data(ctx context.Context, r *run.Run, name string) error {
 	})
 }
 
-// RestartKubelets restarts kubelets and kube-proxies: they know objects that the restored etcd does not have.
+// RestartKubelets restarts kubelets and kube-proxies: they know objects that the restored etcd does not have. The errors are those of the hosts, and
+// of kubelets that do not work.
 func RestartKubelets(ctx context.Context, r *run.Run) error {
 	return run.Each(ctx, r.With(""), run.Parallel, func(ctx context.Context, h *run.Host) error {
 		if err := reach.Look(ctx, r, h); err != nil {
@@ -205,7 +207,7 @@ func RestartKubelets(ctx context.Context, r *run.Run) error {
 	})
 }
 
-// RemoveOldNodes removes the nodes of hosts that were in the cluster at the snapshot's time and are not any more.
+// RemoveOldNodes removes the nodes of hosts that were in the cluster at the snapshot's time and are not any more. The error is that of the API.
 func RemoveOldNodes(ctx context.Context, r *run.Run) error {
 	nodes, err := r.API.Nodes(ctx)
 	if err != nil {
@@ -223,7 +225,8 @@ func RemoveOldNodes(ctx context.Context, r *run.Run) error {
 	return nil
 }
 
-// End lets the data of before go, now that the cluster works on the others, and notes the end.
+// End lets the data of before go, now that the cluster works on the others, and notes the end. The error says that the cluster does not work yet, or
+// that what is left could not be removed or written down.
 func End(ctx context.Context, r *run.Run, name string) error {
 	if err := etcd.AllHealthy(ctx, r, r.With(config.RoleEtcd)); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/rke1/state"
 )
 
-// BeginRotation writes down what is rotated.
+// BeginRotation writes down what is rotated. The error is that of saving the state.
 func BeginRotation(ctx context.Context, r *run.Run, ro *change.Rotation) error {
 	if ro.Resumed {
 		r.Line("certificates", "Going on with the rotation that was interrupted")
@@ -35,7 +35,8 @@ func BeginRotation(ctx context.Context, r *run.Run, ro *change.Rotation) error {
 	return nil
 }
 
-// RotationStep deploys one bundle everywhere, restarts what reads it, and notes that hosts have it.
+// RotationStep deploys one bundle everywhere, restarts what reads it, and notes that hosts have it. The errors are those of the hosts, of pods that
+// do not get the new CA, and of saving the state; the step can be run again.
 func RotationStep(ctx context.Context, r *run.Run, s pki.Stage, gated bool) error {
 	trusted := r.Before.Current.Certificates[pki.CA]
 	r.Certificates, r.API = s.Bundle, nil
@@ -83,7 +84,7 @@ func awaitTrust(ctx context.Context, r *run.Run, ca string) error {
 	}
 }
 
-// EndRotation notes that it is over.
+// EndRotation notes that it is over. The error is that of saving the state.
 func EndRotation(ctx context.Context, r *run.Run) error {
 	c := *r.State.Desired.Config
 	c.RotateCertificates = nil

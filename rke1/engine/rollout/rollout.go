@@ -23,7 +23,8 @@ import (
 	"github.com/drover-project/drover/rke1/kube"
 )
 
-// ControlPlane starts a new cluster's API servers together; on a running cluster hosts take turns.
+// ControlPlane starts a new cluster's API servers together; on a running cluster hosts take turns. It returns the errors of the hosts, and that of a
+// max_unavailable that cannot be read.
 func ControlPlane(ctx context.Context, r *run.Run) error {
 	if r.Work.UpdateOnly {
 		return api.Open(ctx, r)
@@ -61,7 +62,7 @@ func ControlPlane(ctx context.Context, r *run.Run) error {
 }
 
 // Workers does the same for kubelets and proxies. Hosts of the control plane had theirs in
-// their turn when the cluster was running already.
+// their turn when the cluster was running already. It returns the errors of the hosts, and that of a max_unavailable that cannot be read.
 func Workers(ctx context.Context, r *run.Run) error {
 	r.Line("worker", "Building up Worker Plane..")
 	hosts := r.With("")
@@ -179,7 +180,8 @@ func Roll(ctx context.Context, r *run.Run, hosts []*run.Host, limit int, planes 
 	return err
 }
 
-// Turn is one host's: it is cordoned and drained only when something of it changes.
+// Turn is one host's: it is cordoned and drained only when something of it changes. The errors are those of draining, of the host and of a node that
+// does not become ready: it stays cordoned then.
 func Turn(ctx context.Context, r *run.Run, h *run.Host, planes []string) error {
 	_, was := run.Find(r.Deployed(), h.Node.Address)
 	todo := plane.Differences(r, h, planes...)

@@ -48,7 +48,7 @@ func (r *Run) Calls() (all int64) {
 	return all
 }
 
-// Why is the reason that a host was not opened, without its name.
+// Why is the reason that a host was not opened, without its name. It returns the error itself where it does not name a host.
 func Why(err error) error {
 	if away, ok := errors.AsType[*onhost.UnreachableError](err); ok {
 		return away.Err

@@ -10,7 +10,8 @@ import (
 	"github.com/drover-project/drover/rke1/state"
 )
 
-// Init makes the next state of a cluster from its config, and does nothing on hosts.
+// Init makes the next state of a cluster from its config, and does nothing on hosts. It returns an error with advice where work is unfinished, and
+// those of certificates that cannot be made or read.
 func Init(w Work, src pki.Source) (*state.State, []pki.Change, error) {
 	var before pki.Bundle
 	if w.Before != nil {

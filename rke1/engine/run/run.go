@@ -165,7 +165,8 @@ type Phase struct {
 	Preview func(context.Context, *Run, *Changes) error
 }
 
-// Perform goes through phases. Between two of them a run may be stopped.
+// Perform goes through phases. Between two of them a run may be stopped. The error is that of the phase that has failed, or of a run that was
+// stopped.
 func (r *Run) Perform(ctx context.Context, phases []Phase) error {
 	for _, p := range phases {
 		if err := r.SafePoint(); err != nil {
@@ -244,7 +245,7 @@ func Each(ctx context.Context, hosts []*Host, limit int, do func(context.Context
 	return onhost.Each(ctx, hosts, limit, do)
 }
 
-// Wait waits between two tries.
+// Wait waits between two tries. The error is the context's cause.
 func (r *Run) Wait(ctx context.Context) error {
 	select {
 	case <-time.After(r.Pause):
@@ -262,7 +263,8 @@ func (r *Run) Bundle() pki.Bundle {
 	return r.State.Desired.Certificates
 }
 
-// Trust verifies a server's certificate by the cluster's CA and shows the certificate of an entry.
+// Trust verifies a server's certificate by the cluster's CA and shows the certificate of an entry. The error says which entry of the bundle cannot be
+// read.
 func (r *Run) Trust(entry, server string) (*tls.Config, error) {
 	ca, own := r.Bundle()[pki.CA], r.Bundle()[entry]
 	roots := x509.NewCertPool()
@@ -326,7 +328,7 @@ func (e *IncompleteError) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// SaveState keeps a state and remembers it.
+// SaveState keeps a state and remembers it. The error is that of Save; the run goes on from the state of before then.
 func (r *Run) SaveState(ctx context.Context, s *state.State) error {
 	if err := r.Save(ctx, s); err != nil {
 		return fmt.Errorf("keep the cluster's state: %w", err)

@@ -26,7 +26,8 @@ func SnapshotsOf(r *run.Run, h *run.Host) inbucket.Host {
 	return inbucket.Host{Host: h.Host, Directory: d, Tools: Tools(r, h)}
 }
 
-// PutIntoBucket puts the snapshot of one host into the bucket, and removes those there that have had their time.
+// PutIntoBucket puts the snapshot of one host into the bucket, and removes those there that have had their time. The error says on how many hosts the
+// snapshot is, and what the storage answered.
 func PutIntoBucket(ctx context.Context, r *run.Run, wish SnapshotRequest, all []snapshots.Snapshot) error {
 	if wish.S3 == nil {
 		return nil
@@ -70,7 +71,7 @@ func PutIntoBucket(ctx context.Context, r *run.Run, wish SnapshotRequest, all []
 }
 
 // Download gets a snapshot out of the bucket and puts it on a host, unless one has it. It returns the sum of its data, by which hosts that have
-// it are known; "" is any, where the hosts got it by their own role.
+// it are known; "" is any, where the hosts got it by their own role. The errors are those of the storage and of the hosts.
 func Download(ctx context.Context, r *run.Run, hosts []*run.Host, wish RestoreRequest) (sum string, err error) {
 	if !wish.S3.HasKeys() {
 		return "", run.Each(ctx, hosts, run.Parallel, func(ctx context.Context, h *run.Host) error {
@@ -114,7 +115,8 @@ type Listed struct {
 	Place string
 }
 
-// Free says whether a snapshot of the name can go into the bucket; nil where there is none, or where the hosts open it by their own role.
+// Free says whether a snapshot of the name can go into the bucket; nil where there is none, or where the hosts open it by their own role. The error
+// says that the name is taken, or what the storage answered.
 func Free(ctx context.Context, wish SnapshotRequest, o inbucket.Options) error {
 	if !wish.S3.HasKeys() {
 		return nil
@@ -127,7 +129,8 @@ func Free(ctx context.Context, wish SnapshotRequest, o inbucket.Options) error {
 	return b.Free(ctx, wish.Name)
 }
 
-// Remove removes a snapshot from the bucket, if there is one, and from the hosts of etcd that answered.
+// Remove removes a snapshot from the bucket, if there is one, and from the hosts of etcd that answered. The errors are those of the storage and of
+// the hosts.
 func Remove(ctx context.Context, r *run.Run, wish SnapshotRequest) error {
 	if wish.S3.HasKeys() {
 		b, err := inbucket.Open(wish.S3, r.Buckets)

@@ -62,12 +62,12 @@ func Tools(r *run.Run, h *run.Host) snapshots.Tools {
 	}
 }
 
-// Inspect looks for a snapshot on a host.
+// Inspect looks for a snapshot on a host. The errors are those of snapshots.Inspect.
 func Inspect(ctx context.Context, r *run.Run, h *run.Host, name string) (*snapshots.Snapshot, []string, error) {
 	return snapshots.Inspect(ctx, h.Host, Tools(r, h), name)
 }
 
-// Save takes it on all members at the same time.
+// Save takes it on all members at the same time. It returns an error where no host has it: that of each.
 func Save(ctx context.Context, r *run.Run, wish SnapshotRequest) ([]snapshots.Snapshot, error) {
 	name := wish.Name
 	text, err := state.Compact(r.Work.Before)

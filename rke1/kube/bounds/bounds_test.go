@@ -36,7 +36,7 @@ func TestOf(t *testing.T) {
 			t.Errorf("%s %s: %+v", tc.method, tc.target, b)
 		}
 	}
-	// A bound of a kind that nobody has thought of.
+	// A bound of a kind that is not in the table.
 	if b := bounds.Of(httptest.NewRequest(http.MethodGet, "/", nil)); b.Bytes == 0 || b.Within == 0 {
 		t.Errorf("a path without anything: %+v", b)
 	}

@@ -51,7 +51,7 @@ func Each[L interface {
 	}
 }
 
-// All are the objects of a list, of at most Kept bytes.
+// All are the objects of a list, of at most Kept bytes. The errors are those of ask, and that of Each for a longer list.
 func All[P any, L interface {
 	runtime.Object
 	metav1.ListInterface

@@ -23,7 +23,7 @@ import (
 // hostname is the label by which volumes are bound to nodes.
 const hostname = corev1.LabelHostname
 
-// Read lists nodes, persistent volumes and pods, in pieces.
+// Read lists nodes, persistent volumes and pods, in pieces. The error names the kind that could not be listed.
 func Read(ctx context.Context, client kubernetes.Interface) (*migrate.Live, error) {
 	l := &migrate.Live{}
 	core := client.CoreV1()

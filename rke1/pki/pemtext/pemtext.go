@@ -9,7 +9,7 @@ import (
 	"errors"
 )
 
-// Certificates reads all certificates of a text, of which there must be one.
+// Certificates reads all certificates of a text, of which there must be one. The error is the end of a sentence that begins with what the text is of.
 func Certificates(text string) ([]*x509.Certificate, error) {
 	var all []*x509.Certificate
 	for rest := []byte(text); ; {
@@ -32,7 +32,8 @@ func Certificates(text string) ([]*x509.Certificate, error) {
 	return all, nil
 }
 
-// Key reads the first RSA key of a text, of PKCS#1 or PKCS#8. The rke CLI takes no other kind.
+// Key reads the first RSA key of a text, of PKCS#1 or PKCS#8. The rke CLI takes no other kind. The error is the end of a sentence that begins with
+// what the text is of.
 func Key(text string) (*rsa.PrivateKey, error) {
 	for rest := []byte(text); ; {
 		var block *pem.Block

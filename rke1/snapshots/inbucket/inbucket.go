@@ -38,7 +38,7 @@ type Options struct {
 	Way func(*http.Transport)
 }
 
-// Open opens the bucket of a config that has keys, without a request yet. Close it.
+// Open opens the bucket of a config that has keys, without a request yet. Close it. The errors are those of bucket.Open.
 func Open(s3 *config.S3Backup, o Options) (*Bucket, error) {
 	b, err := bucket.Open(bucket.Config{
 		Endpoint: s3.Endpoint, Bucket: s3.BucketName, Region: s3.Region, Folder: s3.Folder, AccessKey: s3.AccessKey, SecretKey: s3.SecretKey, CA: s3.CustomCA,
@@ -66,7 +66,8 @@ func (b *Bucket) Free(ctx context.Context, name string) error {
 	return err
 }
 
-// Save puts a host's snapshot, as it was found there, into the bucket.
+// Save puts a host's snapshot, as it was found there, into the bucket. It returns an error where what came is no snapshot or another than the host
+// has, and those of the storage.
 func (b *Bucket) Save(ctx context.Context, h Host, name string, s snapshots.Snapshot) error {
 	file, err := spool.New(b.TempDir)
 	if err != nil {
@@ -92,7 +93,7 @@ func (b *Bucket) Save(ctx context.Context, h Host, name string, s snapshots.Snap
 	return b.Put(ctx, snapshots.File(name), file, size, sum)
 }
 
-// Archives are the snapshots that are there, unopened.
+// Archives are the snapshots that are there, unopened. The error is a *bucket.Error with what the storage answered.
 func (b *Bucket) Archives(ctx context.Context) ([]snapshots.Archive, error) {
 	objects, err := b.List(ctx)
 	var all []snapshots.Archive
@@ -104,7 +105,8 @@ func (b *Bucket) Archives(ctx context.Context) ([]snapshots.Archive, error) {
 	return all, err
 }
 
-// Expire removes what there is more than keep of, of the recurring snapshots that a name is one of, and returns the names of what it removed.
+// Expire removes what there is more than keep of, of the recurring snapshots that a name is one of, and returns the names of what it removed. The
+// error joins what the storage answered for each that stays.
 func (b *Bucket) Expire(ctx context.Context, name string, keep int) (removed []string, err error) {
 	series := snapshots.Series(name)
 	if series == nil || keep <= 0 {
@@ -135,10 +137,11 @@ type Fetched struct {
 	file *os.File
 }
 
-// Close lets it go.
+// Close lets it go. The error is that of closing its temporary file.
 func (f *Fetched) Close() error { return f.file.Close() }
 
-// Fetch gets a snapshot and opens it.
+// Fetch gets a snapshot and opens it. It returns an error where there is none, with the names that there are, where it is no snapshot, and those of
+// the storage.
 func (b *Bucket) Fetch(ctx context.Context, name string) (*Fetched, error) {
 	there, err := b.Find(ctx, snapshots.File(name))
 	switch {
@@ -200,7 +203,8 @@ cd "$2"
 if [ -e "$1.zip" ]; then mv -f "$1.zip" "$1.zip.before"; fi
 mv "$3" "$1.zip"`
 
-// Bring puts it on a host under its name, when all of it is there. Another archive of that name stays, with .before after it.
+// Bring puts it on a host under its name, when all of it is there. Another archive of that name stays, with .before after it. The error names
+// snapshot and host.
 func (f *Fetched) Bring(ctx context.Context, h Host) error {
 	part := "." + f.name + ".part"
 	binds := []string{h.Directory.OnHost + ":" + h.Directory.Path}

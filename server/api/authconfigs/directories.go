@@ -183,6 +183,7 @@ func problem(err error) error {
 	return err
 }
 
+// Directory is the directory of the path; a *norman.Error of 404 or 403 where there is none for the caller.
 func (a *API) Directory(c *route.Call) (records.Directory, error) {
 	if a.Desk == nil {
 		return records.Directory{}, none()

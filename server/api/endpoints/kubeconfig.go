@@ -52,8 +52,8 @@ type namedContext struct {
 // Cluster is a cluster of a kubeconfig, and the token that is good there; an empty one has kubectl ask the rancher CLI for a token.
 type Cluster struct{ Name, ID, Token string }
 
-// NewKubeconfig has for each cluster a context and a user of its name, so that no token is sent to another cluster. UserID is the
-// login of the rancher CLI.
+// NewKubeconfig has for each cluster a context and a user of its name, so that no token is sent to another cluster. UserID is the login of the
+// rancher CLI. The error says that server is no URL.
 func NewKubeconfig(server, caCerts, userID string, clusters []Cluster, current string) (Kubeconfig, error) {
 	k := Kubeconfig{APIVersion: "v1", Kind: "Config", CurrentContext: current}
 	for _, one := range clusters {

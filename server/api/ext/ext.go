@@ -115,7 +115,7 @@ func (a *API) List(c *route.Call) (route.Answer, error) {
 	return route.Answer{}, nil
 }
 
-// Token is the token of the path, for those who see it.
+// Token is the token of the path, for those who see it. The error is a refusal of 404.
 func (a *API) Token(c *route.Call) (records.Token, error) {
 	name := c.Param("name")
 	t, ok := a.Auth.Token(name)

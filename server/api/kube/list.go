@@ -20,7 +20,7 @@ func (r *Resource) List(c *route.Call) (route.Answer, error) {
 	return route.Answer{}, r.ListIn(c, c.Param("namespace"))
 }
 
-// ListIn is List for the objects of a namespace; "" for all.
+// ListIn is List for the objects of a namespace; "" for all. It refuses a query that cannot be read (400) and a version of before a restore (410).
 func (r *Resource) ListIn(c *route.Call, namespace string) error {
 	shape, err := shapeOf(c.R)
 	if err != nil {

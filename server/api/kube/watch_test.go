@@ -76,7 +76,7 @@ func TestEventOf(t *testing.T) {
 	}
 }
 
-// TestLostSight: whoever may not see an object any more is left with its name.
+// TestLostSight: a watcher that may not see an object any more is left with its name.
 func TestLostSight(t *testing.T) {
 	r := &Resource{Definition: kinds.Of("provisioning.cattle.io", "clusters")}
 	o := object{key: "n/o", may: auth.OfCluster("o"), revision: 7, cells: []any{"o", "secret"}, content: map[string]any{"kind": "Cluster", "metadata": map[string]any{"name": "o", "namespace": "n"}, "spec": "secret"}}

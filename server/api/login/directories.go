@@ -192,7 +192,7 @@ func (a *API) Return(c *route.Call) (route.Answer, error) {
 	return redirect(c, arrived.At), nil
 }
 
-// Enter is a login on the page by a directory that takes a name and a password.
+// Enter is a login on the page by a directory that takes a name and a password. The errors are refusals of 401, 404 and 503, and those of Welcome.
 func (a *API) Enter(c *route.Call, kind, username, password string) error {
 	if _, ok := a.on(kind); !ok {
 		return refusal(logins.ErrUnknown)
@@ -204,7 +204,7 @@ func (a *API) Enter(c *route.Call, kind, username, password string) error {
 	return a.Welcome(c, user, kind)
 }
 
-// Welcome gives a user whom a directory knows a session in the browser that asks.
+// Welcome gives a user whom a directory knows a session in the browser that asks. The error is that of the store.
 func (a *API) Welcome(c *route.Call, user records.User, kind string) error {
 	text, token, err := a.Auth.IssueToken(c.Ctx(), records.Token{
 		UserID: user.ID, Description: "login on the page", Session: true, Directory: kind, TTLMillis: a.Settings.Minutes("auth-user-session-ttl-minutes").Milliseconds(),

@@ -241,7 +241,7 @@ func (a *API) context(c *route.Call, word string) (sub subAPI, id string, u norm
 	return sub, id, u, nil
 }
 
-// Context is the cluster or project, of the type of that name, in which the request is, with the URLs of what is in it.
+// Context is the cluster or project, of the type of that name, in which the request is, with the URLs of what is in it. The error is 404.
 func (a *API) Context(c *route.Call, word string) (id string, u norman.URLs, err error) {
 	_, id, u, err = a.context(c, word)
 	return id, u, err

@@ -47,8 +47,8 @@ func (a *API) KubeconfigToken(userID, clusterID, description string) records.Tok
 	}
 }
 
-// KubeconfigText is a kubeconfig of the caller for clusters, with a context and a user of the same name for each. One of a single
-// cluster has the ways that do not lead through the server as well.
+// KubeconfigText is a kubeconfig of the caller for clusters, with a context and a user of the same name for each. One of a single cluster has the
+// ways that do not lead through the server as well. The errors are those of endpoints.NewKubeconfig.
 func (a *API) KubeconfigText(c *route.Call, clusters []endpoints.Cluster, current string) (string, error) {
 	server := cmp.Or(a.Settings.ServerURL(), c.URLs.Base)
 	k, err := endpoints.NewKubeconfig(server, a.Settings.CACerts(), c.Who.UserID, clusters, current)

@@ -70,7 +70,7 @@ func (a *API) tokenObject(c *route.Call, t records.Token) norman.Object {
 	return o
 }
 
-// TTL is how long a token lives that was asked for with a ttl in milliseconds, by the settings, and whether that is less than was asked.
+// TTL is how long a token lives that was asked for with a ttl in milliseconds, by the settings, and whether that is cut. It refuses a negative one.
 func (a *API) TTL(asked int64) (ttl time.Duration, cut bool, err error) {
 	return tokenTTL(asked, a.Settings.Minutes("auth-token-default-ttl-minutes"), a.Settings.Minutes("auth-token-max-ttl-minutes"))
 }

@@ -151,7 +151,7 @@ func (a *API) PreviewCluster(c *route.Call, d store.Document[records.Cluster]) (
 	return route.Answer{Status: http.StatusOK, Body: a.Clusters.Preview(d.Value)}, nil
 }
 
-// Cluster is the cluster of the path, for those who may do with it what the row is for; 404 for those who do not see it.
+// Cluster is the cluster of the path, for those who may do with it what the row is for; error 404 for those who do not see it.
 func (a *API) Cluster(c *route.Call) (store.Document[records.Cluster], error) {
 	key := c.Param("namespace") + "/" + c.Param("name")
 	d, ok := a.State.Clusters.Get(key)

@@ -78,7 +78,7 @@ func (a FleetAPI) Why(c *route.Call, d store.Document[records.Fleet]) (route.Ans
 	return a.whyFleet(d, "")
 }
 
-// Fleet is the fleet that a route is about.
+// Fleet is the fleet that a route is about. The error is a *norman.Error of 404.
 func (a FleetAPI) Fleet(c *route.Call) (store.Document[records.Fleet], error) {
 	d, err := a.Fleets.Find(c.Param("name"))
 	if err == nil && !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: c.Row.Access.Kind, Key: d.Value.ID}) {

@@ -134,7 +134,7 @@ func (a *API) LabelMachine(c *route.Call, d store.Document[records.Machine]) (ro
 	return route.Answer{Status: http.StatusOK, Body: views.OfMachine(d)}, nil
 }
 
-// Machine is the machine of the path, for those who may do with it what the row is for.
+// Machine is the machine of the path, for those who may do with it what the row is for. The errors are *norman.Error of 404 and 403.
 func (a *API) Machine(c *route.Call) (store.Document[records.Machine], error) {
 	key := c.Param("namespace") + "/" + c.Param("name")
 	d, ok := a.State.Machines.Get(key)

@@ -100,7 +100,7 @@ func (a *API) aboutOperation(o operations.Operation) auth.Object {
 	return about
 }
 
-// Operation is the operation of the path, for those who may do with it what the row is for.
+// Operation is the operation of the path, for those who may do with it what the row is for. The errors are *norman.Error of 404 and 403.
 func (a *API) Operation(c *route.Call) (store.Document[operations.Operation], error) {
 	id := c.Param("id")
 	d, ok := a.State.OperationsByID.First(id)

@@ -58,8 +58,8 @@ func Refuse(in norman.Input) error {
 	return nil
 }
 
-// Document is the document of a new cluster, of the fields of a body whose types are checked: with rancherKubernetesEngineConfig
-// one of RKE1, else one that exists and is imported.
+// Document is the document of a new cluster, of the fields of a body whose types are checked: with rancherKubernetesEngineConfig one of RKE1, else
+// one that exists and is imported. The errors are *norman.Error with the field.
 func Document(in norman.Input) ([]byte, error) {
 	name, err := in.Required("name")
 	if err != nil {
@@ -99,7 +99,7 @@ func Document(in norman.Input) ([]byte, error) {
 	})
 }
 
-// Spec is the spec of those fields of a body.
+// Spec is the spec of those fields of a body. The errors are *norman.Error with the field.
 func Spec(in norman.Input, fields []string) (map[string]any, error) {
 	spec := map[string]any{}
 	for _, field := range fields {

@@ -160,7 +160,7 @@ func asks(value any) bool {
 	return false
 }
 
-// String is a text field, "" when it is absent.
+// String is a text field, "" when it is absent. The error is an *Error of 422 with the field's name, as of all readers of fields.
 func (in Input) String(name string) (string, error) {
 	switch v := in.fields[name].(type) {
 	case nil:
@@ -172,7 +172,7 @@ func (in Input) String(name string) (string, error) {
 	}
 }
 
-// Required is a text field that must be there and not empty.
+// Required is a text field that must be there and not empty. The error is an *Error.
 func (in Input) Required(name string) (string, error) {
 	s, err := in.String(name)
 	if err == nil && s == "" {
@@ -181,7 +181,7 @@ func (in Input) Required(name string) (string, error) {
 	return s, err
 }
 
-// Bool is true or false, also when it is written as text; false when it is absent.
+// Bool is true or false, also when it is written as text; false when it is absent. The error is an *Error.
 func (in Input) Bool(name string) (bool, error) {
 	switch v := in.fields[name].(type) {
 	case nil:
@@ -198,7 +198,7 @@ func (in Input) Bool(name string) (bool, error) {
 	}
 }
 
-// Int is a whole number, also when it is written as text; 0 when it is absent.
+// Int is a whole number, also when it is written as text; 0 when it is absent. The error is an *Error.
 func (in Input) Int(name string) (int64, error) {
 	text := ""
 	switch v := in.fields[name].(type) {
@@ -218,7 +218,7 @@ func (in Input) Int(name string) (int64, error) {
 	return n, nil
 }
 
-// Map is a map of texts and the keys whose value is null, which asks for their removal.
+// Map is a map of texts and the keys whose value is null, which asks for their removal. The error is an *Error.
 func (in Input) Map(name string) (set map[string]string, removed []string, err error) {
 	raw, ok := in.fields[name]
 	if !ok || raw == nil {
@@ -242,8 +242,7 @@ func (in Input) Map(name string) (set map[string]string, removed []string, err e
 	return set, removed, nil
 }
 
-// Edited is a map of labels or annotations after a request: given keys are set, those with null go, and without the field
-// all stays as it is.
+// Edited is a map of labels or annotations after a request: given keys are set, those with null go, and without it all stays. The error is an *Error.
 func (in Input) Edited(name string, is map[string]string) (map[string]string, error) {
 	set, removed, err := in.Map(name)
 	if err != nil || !in.Has(name) {
@@ -258,7 +257,7 @@ func (in Input) Edited(name string, is map[string]string) (map[string]string, er
 	return changed, nil
 }
 
-// Labelled are the labels and annotations of an object after the body.
+// Labelled are the labels and annotations of an object after the body. The error is an *Error.
 func (in Input) Labelled(areLabels, areAnnotations map[string]string) (labels, annotations map[string]string, err error) {
 	if labels, err = in.Edited("labels", areLabels); err != nil {
 		return nil, nil, err

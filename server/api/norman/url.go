@@ -124,7 +124,7 @@ type Path struct {
 	Segments []string
 }
 
-// SplitPath takes an escaped path apart (url.URL.EscapedPath).
+// SplitPath takes an escaped path apart (url.URL.EscapedPath). The error names the segment with a wrong escape.
 func SplitPath(escaped string) (Path, error) {
 	var p Path
 	for part := range strings.SplitSeq(escaped, "/") {

@@ -55,7 +55,7 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// TestAsker: a cluster is asked when somebody looks and not more often than is allowed, and what it said stays while it fails.
+// TestAsker: a cluster is asked when a user looks and not more often than is allowed, and what it said stays while it fails.
 func TestAsker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(
@@ -107,7 +107,7 @@ func TestAsker(t *testing.T) {
 	})
 }
 
-// TestManyClusters: looking at many clusters that do not answer holds nobody up, and asks few of them at once.
+// TestManyClusters: looking at many clusters that do not answer holds no other up, and asks few of them at once.
 func TestManyClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int32

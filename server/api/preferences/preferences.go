@@ -128,7 +128,8 @@ func (a *API) UpdatePreference(c *management.Request, in norman.Input) (route.An
 	return c.Shown(http.StatusOK, preference(d.Value)), nil
 }
 
-// Set writes several preferences of a user, all or none: an empty value removes one, and those that are not named stay.
+// Set writes several preferences of a user, all or none: an empty value removes one, and those that are not named stay. Errors are 422 or the
+// store's.
 func (a *API) Set(ctx context.Context, userID string, values map[string]string) error {
 	var ops []store.Op
 	count := len(a.State.Preferences.ListIn(userID + "/"))

@@ -59,7 +59,7 @@ func (r Reply) Refused() *norman.Error {
 	return e
 }
 
-// Decode reads the answer, or returns what the API has against the request.
+// Decode reads the answer, or returns what the API has against the request. An answer that cannot be read is an error, too.
 func (r Reply) Decode(to any) error {
 	if e := r.Refused(); e != nil {
 		return e
@@ -73,12 +73,12 @@ func (r Reply) Decode(to any) error {
 	return nil
 }
 
-// Ask has the API answer a request of the user of the page. In the audit log the page's own request stands
-// for nothing then: the API's is there.
+// Ask has the API answer a request of the user of the page. In the audit log the page's own request stands for nothing then: the API's is there. The
+// error is that of the context; what the API refuses is in the Reply.
 func (c *Call) Ask(asked Asked) (Reply, error) { return c.ask(c.Ctx(), asked) }
 
-// AskWithin is Ask that gives up after a time: what the host of a machine is asked for may take long. It may be called beside
-// everything else that goes on in the call.
+// AskWithin is Ask that gives up after a time: what the host of a machine is asked for may take long. It may be called beside everything else that
+// goes on in the call. The errors are those of Ask.
 func (c *Call) AskWithin(limit time.Duration, asked Asked) (Reply, error) {
 	ctx, cancel := context.WithTimeout(c.Ctx(), limit)
 	defer cancel()

@@ -100,7 +100,7 @@ func (c *Call) Warn(text string) {
 	c.W.Header().Add("Warning", "299 drover "+strconv.Quote(text))
 }
 
-// Input reads the body and names in a header the fields that the type does not have.
+// Input reads the body and names in a header the fields that the type does not have. The errors are those of norman.ReadInput.
 func (c *Call) Input(schema norman.Schema) (norman.Input, error) {
 	in, err := norman.ReadInput(c.W, c.R, c.Limit)
 	if err != nil {

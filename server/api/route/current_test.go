@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// TestAChangeIsDecidedOnWhatOthersHaveChanged: what another server has written is there before somebody's rights are looked
+// TestAChangeIsDecidedOnWhatOthersHaveChanged: what another server has written is there before a user's rights are looked
 // at; where that cannot be known nothing is changed, and reading goes on.
 func TestAChangeIsDecidedOnWhatOthersHaveChanged(t *testing.T) {
 	t.Parallel()

@@ -17,8 +17,8 @@ const (
 	maxPage     = 5000
 )
 
-// Page answers with the part of a list that the query asks for: limit is how many, continue
-// the key where it begins, as the page before gave it. The list is in the order of its keys.
+// Page answers with the part of a list that the query asks for: limit is how many, continue the key where it begins, as the page before gave it. The
+// list is in the order of its keys. The error is a *norman.Error of 422.
 func Page[T, V any](c *Call, all []T, key func(T) string, show func(T) V) (Answer, error) {
 	limit := defaultPage
 	if given := c.Query().Get("limit"); given != "" {
@@ -44,7 +44,7 @@ func Page[T, V any](c *Call, all []T, key func(T) string, show func(T) V) (Answe
 	return Answer{Status: http.StatusOK, Body: answer}, nil
 }
 
-// Since is the time that the query's since, a duration, is before now; zero without it.
+// Since is the time that the query's since, a duration, is before now; zero without it. The error is a *norman.Error of 422.
 func Since(c *Call, now time.Time) (time.Time, error) {
 	given := c.Query().Get("since")
 	if given == "" {

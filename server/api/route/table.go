@@ -342,9 +342,8 @@ func (c *Call) authenticated() (auth.Identity, error) {
 	return c.env.Auth.Authenticate(c.R)
 }
 
-// StillAdmitted says whether the caller of a long answer may go on: the token is still good and no
-// kind is lost. From then on Who is what the caller may do now, by which each thing that is shown is
-// asked about.
+// StillAdmitted says whether the caller of a long answer may go on: the token is still good and no kind is lost. From then on Who is what the caller
+// may do now, by which each thing that is shown is asked about. The errors are those of Authenticate, and auth.ErrUnauthenticated.
 func (c *Call) StillAdmitted() error {
 	who, err := c.env.Auth.Authenticate(c.R)
 	if err != nil {
@@ -363,8 +362,8 @@ func asks(c *Call, who auth.Identity) {
 	c.R = c.R.WithContext(quotas.By(c.R.Context(), who.UserID))
 }
 
-// Again asks for the caller and the access of the row once more, for answers that go on for as long as the
-// client likes; unlike StillAdmitted it lets callers stay whose rights have changed. What Handlers ask May about they ask again.
+// Again asks for the caller and the access of the row once more, for answers that go on for as long as the client likes; unlike StillAdmitted it lets
+// callers stay whose rights have changed. What Handlers ask May about they ask again. The errors are those of Authenticate, and a refusal of 403.
 func Again(c *Call) error {
 	who, err := c.env.Auth.Authenticate(c.R)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestThrottleIsBounded(t *testing.T) {
 	}
 }
 
-// TestThrottleIsSwept: what is over does not stay until somebody fails again.
+// TestThrottleIsSwept: what is over does not stay until a login fails again.
 func TestThrottleIsSwept(t *testing.T) {
 	var th Throttle
 	now := time.Date(2026, 9, 1, 10, 0, 0, 0, time.UTC)

@@ -59,10 +59,10 @@ type Cluster struct {
 // object is one document.
 type object = map[string]any
 
-// YAML is the whole manifest.
+// YAML is the whole manifest. It returns an error where YAML cannot be made of it.
 func YAML(c Cluster) ([]byte, error) { return write(Objects(c)) }
 
-// Cleanup is the manifest of what is to be deleted by hand in a cluster whose agent does not answer: names alone.
+// Cleanup is the manifest of what is to be deleted by hand in a cluster whose agent does not answer: names alone. The error is that of YAML.
 func Cleanup() ([]byte, error) {
 	return write([]object{
 		named("v1", "Namespace", Namespace, ""), named("v1", "Namespace", "cattle-impersonation-system", ""),

@@ -10,7 +10,7 @@ var kinds = map[string]string{
 	"ClusterRole": "/apis/" + rbac + "/v1/clusterroles", "ClusterRoleBinding": "/apis/" + rbac + "/v1/clusterrolebindings",
 }
 
-// PathOf is where an object of a manifest is.
+// PathOf is where an object of a manifest is. It returns an error for a kind that manifests do not have.
 func PathOf(o map[string]any) (string, error) {
 	metadata, _ := o["metadata"].(object)
 	kind, name := kinds[fmt.Sprint(o["kind"])], fmt.Sprint(metadata["name"])

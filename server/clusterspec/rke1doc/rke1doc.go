@@ -41,7 +41,7 @@ func (c *Config) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Cluster is the config as a value. Nodes are not in it.
+// Cluster is the config as a value. Nodes are not in it. The error says that a stored config cannot be read.
 func (c Config) Cluster() (config.Cluster, error) {
 	var cluster config.Cluster
 	if len(c) == 0 {
@@ -53,7 +53,7 @@ func (c Config) Cluster() (config.Cluster, error) {
 	return cluster, nil
 }
 
-// New is a config of a value. Its nodes are left out.
+// New is a config of a value. Its nodes are left out. It returns an error where JSON cannot be made of it.
 func New(c config.Cluster) (Config, error) {
 	c.Nodes = nil
 	if reflect.ValueOf(c).IsZero() {

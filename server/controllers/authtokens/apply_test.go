@@ -90,7 +90,7 @@ func TestSync(t *testing.T) {
 	if got := append(synced(t, s, want), s.took()...); len(got) > 0 {
 		t.Errorf("again: %v", got)
 	}
-	// What somebody changes is put back, and a hash in the older place does not stay.
+	// What a person changes is put back, and a hash in the older place does not stay.
 	used["hash"], used["enabled"] = "$2::AAAA", false
 	s.object(annsUser)["needsRefresh"] = true
 	if diff := cmp.Diff([]string{"user u-ann written", "token kubeconfig-u-ann1 written"}, synced(t, s, want)); diff != "" {
@@ -101,7 +101,7 @@ func TestSync(t *testing.T) {
 	}
 	s.took()
 
-	// What is not wanted goes, tokens first; what is somebody else's stays.
+	// What is not wanted goes, tokens first; what is another's stays.
 	s.put(strings.Replace(annsToken, "ann1", "other", 1), map[string]any{"metadata": map[string]any{"name": "other"}, "enabled": true})
 	s.put(secretsPath+"/agent", map[string]any{"metadata": map[string]any{"name": "agent", "labels": labels}})
 	synced(t, s, Objects{})

@@ -162,7 +162,7 @@ func (k *Keeper) in(key records.ClusterKey, is Cluster) *made {
 	return m
 }
 
-// Reconcile brings a cluster to what should be there.
+// Reconcile brings a cluster to what should be there. The errors are those of the cluster's API.
 func (k *Keeper) Reconcile(ctx context.Context, name string) (reconcile.Result, error) {
 	key := records.ClusterKey(name)
 	is, ok := k.Cluster(key)

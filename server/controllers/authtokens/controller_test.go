@@ -111,7 +111,7 @@ func TestKeeper(t *testing.T) {
 	b.comesBack()
 	b.until(t, "kube-api-auth is there again", func() bool { return b.has(daemonSet) })
 
-	// Switched off, nothing of it is left, and nobody asks any more.
+	// Switched off, nothing of it is left, and it is not asked any more.
 	b.change(func() { b.endpoint = false })
 	b.queue.Add(string(harbour))
 	b.until(t, "all of it is gone", func() bool { return !b.has(daemonSet) && !b.has(annsUser) })

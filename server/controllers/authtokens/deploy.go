@@ -22,8 +22,7 @@ var manifest string
 // daemonSet is the object that is made last and removed last: while it is there, the rest may be.
 const daemonSet = "/apis/apps/v1/namespaces/cattle-system/daemonsets/kube-api-auth"
 
-// Manifest are the objects of kube-api-auth with an image, in the order in which they are needed. All but the
-// namespace have our mark.
+// Manifest are the objects of kube-api-auth with an image, in the order in which they are needed. All but the namespace have our mark. The error is YAML's.
 func Manifest(image string) ([]map[string]any, error) {
 	var all []map[string]any
 	for decoder := yaml.NewDecoder(strings.NewReader(strings.ReplaceAll(manifest, "IMAGE", image))); ; {

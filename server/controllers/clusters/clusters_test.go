@@ -379,7 +379,7 @@ func TestRemovingAMachine(t *testing.T) {
 	}
 }
 
-// Several machines share a transaction, and one that somebody else changes meanwhile does not
+// Several machines share a transaction, and one that another writer changes meanwhile does not
 // keep the others from being written.
 func TestWritesOfManyMachines(t *testing.T) {
 	b := newBed(t)

@@ -31,7 +31,7 @@ func (c *counts) Failed() { c.failures.Add(1) }
 
 func (c *counts) Ended(o operations.Operation) { c.ended <- o }
 
-// Each delivery, failure and retry is reported once, and each end of an operation, whoever wrote it.
+// Each delivery, failure and retry is reported once, and each end of an operation, no matter which server wrote it.
 func TestObserver(t *testing.T) {
 	b := newBed(t)
 	seen := &counts{ended: make(chan operations.Operation, 10)}

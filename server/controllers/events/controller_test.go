@@ -139,7 +139,7 @@ func TestEventsAreKept(t *testing.T) {
 	b.expect(twice, "c-m-harbour", want...)
 	b.write(twice)
 	b.expect(b.log(), "c-m-harbour", want...)
-	// The leader goes without having written the next ones; whoever comes next has seen them.
+	// The leader goes without having written the next ones; the next leader has seen them.
 	b.commit(b.machine("harbour", "pier-1", records.Unavailable))
 	before := b.state.Store.Revision()
 	b.write(other)
@@ -180,7 +180,7 @@ func TestRemovedCluster(t *testing.T) {
 	if len(b.state.Events.ListIn("c-m-harbour/")) != 0 || len(l.pending) != 0 {
 		t.Errorf("of the cluster that is removed there are %v and %v", b.state.Events.List(), l.pending)
 	}
-	// While nobody led, nobody removed them.
+	// While no server led, none were removed.
 	b.commit(b.state.Clusters.Deleting("fleet-default/quay", 0))
 	b.write(b.log())
 	if all := b.state.Events.List(); len(all) != 0 {
@@ -247,7 +247,7 @@ func TestKeep(t *testing.T) {
 	b.commit(b.machine("harbour", "pier-3", records.Active))
 	b.expect(b.log(), "", "pier-1 →Active", "pier-2 →Active")
 
-	// Whoever does not lead any more writes nothing.
+	// A server that does not lead any more writes nothing.
 	leadership, err := b.state.Store.Campaign(t.Context(), "clusters", "a")
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func withEmptyDir(p *corev1.Pod) {
 
 func mirror(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }
 
-// ending is a pod that somebody deleted as long ago as its deletion should have taken and more.
+// ending is a pod that was deleted as long ago as its deletion should have taken and more.
 func ending(ago time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		at := metav1.NewTime(time.Now().Add(-ago))

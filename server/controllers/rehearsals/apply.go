@@ -76,7 +76,7 @@ func (a *Service) Begin(ctx context.Context, key records.ClusterKey, ask Request
 	return store.RetryFor(func() (operations.Operation, error) { return a.begin(ctx, key, ask) })
 }
 
-// Preview says what Begin would do, a line for each step.
+// Preview says what Begin would do, a line for each step. The errors are those that Begin would return.
 func (a *Service) Preview(ctx context.Context, key records.ClusterKey, ask Request) ([]string, error) {
 	c, err := a.choose(ctx, key, ask)
 	if err != nil {

@@ -101,7 +101,7 @@ func TestAScheduledRehearsal(t *testing.T) {
 	if under, _ = b.looks(); len(under) != 0 {
 		t.Fatal("it begins too early")
 	}
-	b.clock(noon.Add(300 * time.Hour)) // nobody led meanwhile
+	b.clock(noon.Add(300 * time.Hour)) // no server led meanwhile
 	if under, _ = b.looks(); len(under) != 1 {
 		t.Fatalf("%d begin for all that were missed", len(under))
 	}

@@ -212,7 +212,7 @@ func TestADocumentIsFollowedOnce(t *testing.T) {
 	}
 }
 
-// TestWhatBecame of a request whose operation nobody knows, and of one that another server has begun.
+// TestWhatBecame of a request whose operation is not known, and of one that another server has begun.
 func TestWhatBecame(t *testing.T) {
 	b := newBench(t)
 	b.document(etcdspec.Requests{RotateCertificates: &etcdspec.RotateCertificates{Generation: 1}})

@@ -44,7 +44,7 @@ func TestSync(t *testing.T) {
 		t.Errorf("the second time: %q", changes)
 	}
 
-	// What somebody changes by hand is put back.
+	// What a person changes by hand is put back.
 	role, err := client.RbacV1().ClusterRoles().Get(t.Context(), "secrets-view", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestAFailureStopsNothingElse(t *testing.T) {
 	}
 }
 
-// TestSomebodyElsesRole: a cluster role of a wanted name that has none of our marks stays as it is, is named, and is given to nobody.
+// TestSomebodyElsesRole: a cluster role of a wanted name that has none of our marks stays as it is, is named, and is given to no user.
 func TestSomebodyElsesRole(t *testing.T) {
 	theirs := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "nodes-view", Labels: map[string]string{"helm": "yes"}},
@@ -195,7 +195,7 @@ func TestSomebodyElsesRole(t *testing.T) {
 			if diff := cmp.Diff(theirs, is()); diff != "" {
 				t.Errorf("it was changed when nobody had the role any more: %s", diff)
 			}
-			// Once it is gone there is room for ours, and it was not deleted by anybody whom that concerns.
+			// Once it is gone there is room for ours, and it was not deleted by a person whom that concerns.
 			if err := client.RbacV1().ClusterRoles().Delete(t.Context(), "nodes-view", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -215,7 +215,7 @@ func TestRolesOfRancherAreTakenOver(t *testing.T) {
 	}
 }
 
-// TestKubernetesOwnRoles: a role template of somebody's own that has such a name comes to nothing, and what an earlier version made of
+// TestKubernetesOwnRoles: a role template of a user's own that has such a name comes to nothing, and what an earlier version made of
 // the cluster's role is not deleted.
 func TestKubernetesOwnRoles(t *testing.T) {
 	edit := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "edit", Labels: map[string]string{Managed: ManagedBy}, Annotations: map[string]string{RoleAnnotation: "edit"}}}

@@ -19,7 +19,7 @@ import (
 // TestClear: after the cluster was left nothing of it is there, and what others wrote is as it was; imported again, its namespaces are in
 // the projects of the new one.
 func TestClear(t *testing.T) {
-	namespaces := map[string]map[string]string{ // with what of them is somebody's
+	namespaces := map[string]map[string]string{ // with what of them is a user's
 		"default": nil, "kube-system": {"team": "ops"}, "web": {"team": "web"}, "none": {ProjectAnnotation: ""}, "elsewhere": {ProjectAnnotation: "c-other:p-12345"},
 	}
 	client := fake.NewClientset()

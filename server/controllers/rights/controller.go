@@ -178,7 +178,7 @@ func (k *Keeper) of(key records.ClusterKey, id string) *kept {
 	return c
 }
 
-// Reconcile brings a cluster to what should be there.
+// Reconcile brings a cluster to what should be there. The errors are those of the cluster's API.
 func (k *Keeper) Reconcile(ctx context.Context, name string) (reconcile.Result, error) {
 	key := records.ClusterKey(name)
 	id, ok := k.Stored.Cluster(key)

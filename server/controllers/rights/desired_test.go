@@ -146,7 +146,7 @@ func TestMembersOfAProject(t *testing.T) {
 	}
 }
 
-// TestWhatIsInNoNamespace: of the rules of a role of projects those that let somebody read what claims and pods need hold in the whole
+// TestWhatIsInNoNamespace: of the rules of a role of projects those that let a user read what claims and pods need hold in the whole
 // cluster, and nothing else does.
 func TestWhatIsInNoNamespace(t *testing.T) {
 	rule := func(group, resources, verbs string, names ...string) roles.Rule {

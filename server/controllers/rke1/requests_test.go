@@ -49,7 +49,7 @@ func (b *bed) deployed(more string) {
 	}
 }
 
-// A wish of the document that cannot begin fails with nothing changed, is not begun again, and is tried when somebody asks.
+// A wish of the document that cannot begin fails with nothing changed, is not begun again, and is tried when a user asks.
 func TestAWishThatCannotBegin(t *testing.T) {
 	b := newBed(t)
 	b.deployed(`,"rotateCertificates":{}`)

@@ -161,7 +161,7 @@ func TestAFailedRunIsTriedAgainByWhoeverLeads(t *testing.T) {
 	if was.Desired.Certificates[pki.CA].KeyPEM != is.Desired.Certificates[pki.CA].KeyPEM {
 		t.Error("the second try made another CA")
 	}
-	// Somebody asks for one more try, and then for the end.
+	// A user asks for one more try, and then for the end.
 	if _, err := b.state.Operations.Modify(t.Context(), second.Key(), func(o operations.Operation) (operations.Operation, error) { return o.RetryBy("user", nil, b.clock()) }); err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +295,7 @@ func TestAgentsHoldStillForAChange(t *testing.T) {
 	// A host that leaves is not planned, and its agent must not bring back what is taken off.
 	s.Machines[0].Deleting = b.clock()
 	b.mu.Lock()
-	b.away = true // nobody is waited for
+	b.away = true // no host is waited for
 	b.mu.Unlock()
 	leaves := turn("two")
 	if err := leaves.hold(t.Context(), nil); err != nil {

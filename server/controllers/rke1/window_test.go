@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/server/rke/desired"
 )
 
-// TestAnUpgradeWaitsForItsWindow: no host is asked before it opens or somebody hurries, and what runs ends at its next safe point when
+// TestAnUpgradeWaitsForItsWindow: no host is asked before it opens or a user hurries, and what runs ends at its next safe point when
 // it closes.
 func TestAnUpgradeWaitsForItsWindow(t *testing.T) {
 	b := newBed(t)

@@ -231,7 +231,7 @@ func TestAnotherClustersSnapshotsAreNotShown(t *testing.T) {
 	}
 }
 
-// TestNothingIsSignedForAnEndpointOfOnesOwn: who names the keys of somebody else's bucket beside an endpoint of their own learns nothing there.
+// TestNothingIsSignedForAnEndpointOfOnesOwn: who names the keys of another user's bucket beside an endpoint of their own learns nothing there.
 func TestNothingIsSignedForAnEndpointOfOnesOwn(t *testing.T) {
 	b := newBench(t)
 	var asked atomic.Int32

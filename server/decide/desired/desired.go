@@ -104,7 +104,7 @@ func plan(p *pass.Pass, m *pass.Member) error {
 	return nil
 }
 
-// Render makes the plan with what the next status says of the machine.
+// Render makes the plan with what the next status says of the machine. The errors are those of render.Plan.
 func Render(p *pass.Pass, m *pass.Member) (plans.Plan, error) {
 	machine := *m.Machine.Machine
 	machine.Status.Relabelled, machine.Status.Restarts = m.Next.Relabelled, m.Next.Restarts

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// The API server asks the webhook about each token anew, unless somebody wants otherwise.
+// The API server asks the webhook about each token anew, unless the document says otherwise.
 func TestWhatTheAPIServerRemembersOfTheWebhook(t *testing.T) {
 	const config, memory = "authentication-token-webhook-config-file=/var/lib/rancher/k3s/kube-api-authn-webhook.yaml", "authentication-token-webhook-cache-ttl="
 	for user, want := range map[string][]string{

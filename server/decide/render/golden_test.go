@@ -73,7 +73,7 @@ const dual = `
     networking: {stackPreference: dual}
     machineGlobalConfig: {cluster-cidr: "fd00:42::/56,10.42.0.0/16", service-cidr: "fd00:43::/112,10.43.0.0/16"}`
 
-// TestGoldenPlans holds the bytes of plans: one that changes for an unchanged cluster restarts somebody's fleet.
+// TestGoldenPlans holds the bytes of plans: one that changes for an unchanged cluster restarts a user's fleet.
 func TestGoldenPlans(t *testing.T) {
 	for _, version := range []string{"v1.33.6+k3s1", "v1.34.4+k3s1", "v1.33.6+rke2r1", "v1.34.4+rke2r1"} {
 		for _, c := range cases {

@@ -42,7 +42,7 @@ type Input struct {
 	Server string
 }
 
-// Plan makes the whole plan of a machine by a version of the rendering.
+// Plan makes the whole plan of a machine by a version of the rendering. The error says that the version or the cluster is none that can be rendered.
 func Plan(in Input, version int) (plans.Plan, error) {
 	if version < 1 || version > Newest {
 		return plans.Plan{}, fmt.Errorf("cluster %s is rendered by version %d, which this server does not know; use a newer drover", in.Cluster.Name, version)

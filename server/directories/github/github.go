@@ -36,7 +36,7 @@ type Directory struct {
 	api    string
 }
 
-// Open makes one of a configuration that was checked.
+// Open makes one of a configuration that was checked. The error says that the CA cannot be read.
 func Open(c records.GitHubDirectory, out *outgoing.Outgoing) (*Directory, error) {
 	site := strings.TrimRight(cmp.Or(c.URL, "https://github.com"), "/")
 	api := site + "/api/v3"
@@ -57,12 +57,12 @@ func (d *Directory) oauth(redirect string) *oauth2.Config {
 	}
 }
 
-// Begin is one side of directories.Browsers. GitHub knows PKCE and no nonce, as it gives no ID token.
+// Begin is one side of directories.Browsers. GitHub knows PKCE and no nonce, as it gives no ID token. It returns no error.
 func (d *Directory) Begin(_ context.Context, t directories.Trip) (string, error) {
 	return d.oauth(t.Redirect).AuthCodeURL(t.State, oauth2.S256ChallengeOption(t.Verifier)), nil
 }
 
-// Finish is one side of directories.Browsers.
+// Finish is one side of directories.Browsers. The errors are those that the interface names.
 func (d *Directory) Finish(ctx context.Context, t directories.Trip, code string) (directories.Person, error) {
 	ctx, cancel := context.WithTimeout(ctx, directories.Timeout)
 	defer cancel()
@@ -82,14 +82,14 @@ func (d *Directory) Finish(ctx context.Context, t directories.Trip, code string)
 	return who, err
 }
 
-// Again is one side of directories.Browsers.
+// Again is one side of directories.Browsers. The errors are those that the interface names.
 func (d *Directory) Again(ctx context.Context, token string) (directories.Person, error) {
 	ctx, cancel := context.WithTimeout(ctx, directories.Timeout)
 	defer cancel()
 	return d.person(ctx, token)
 }
 
-// Check is one side of directories.Browsers.
+// Check is one side of directories.Browsers. The errors are those that the interface names.
 func (d *Directory) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, directories.Timeout)
 	defer cancel()

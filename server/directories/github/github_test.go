@@ -88,7 +88,7 @@ func denied(err error) bool {
 	return ok
 }
 
-// TestATokenThatItRefuses as soon as it has given it lets nobody in, which a person reads; one that it refuses later asks them to log in again.
+// TestATokenThatItRefuses as soon as it has given it lets no user in, which a person reads; one that it refuses later asks them to log in again.
 func TestATokenThatItRefuses(t *testing.T) {
 	d, g := start(t, githubstandin.Person{ID: 12345, Login: "octo"})
 	trip := directories.Trip{State: "s", Verifier: strings.Repeat("v", 50), Redirect: redirect}
@@ -109,7 +109,7 @@ func TestAway(t *testing.T) {
 	} {
 		g.Refuse(c.how)
 		ctx, cancel := t.Context(), func() {}
-		if c.how == "hang" { // the bound is the same whoever sets it
+		if c.how == "hang" { // the bound is the same for whichever program sets it
 			ctx, cancel = context.WithTimeout(ctx, 200*time.Millisecond)
 		}
 		_, err := d.Again(ctx, "gho_1")

@@ -75,7 +75,7 @@ func (d *Directory) Login(ctx context.Context, username, password string) (p dir
 	return p, err
 }
 
-// Find is one side of directories.Passwords.
+// Find is one side of directories.Passwords. The errors are those that the interface names.
 func (d *Directory) Find(ctx context.Context, principal string) (p directories.Person, err error) {
 	dn, ours := strings.CutPrefix(principal, directories.UserOf(d.kind, ""))
 	if !ours {
@@ -95,7 +95,7 @@ func (d *Directory) Find(ctx context.Context, principal string) (p directories.P
 	return p, err
 }
 
-// Check is one side of directories.Passwords.
+// Check is one side of directories.Passwords. The errors are those that the interface names.
 func (d *Directory) Check(ctx context.Context) error {
 	return d.ask(ctx, func(c *conversation) error {
 		for _, base := range []string{d.config.Users.Base, d.config.Groups.Base} {

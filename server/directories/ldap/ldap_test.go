@@ -21,7 +21,7 @@ func at(url string) *Directory {
 	return Open(records.OpenLDAP, records.LDAPDirectory{URL: url, Plaintext: true, BindDN: "cn=drover", BindPassword: "hunter2", Users: records.LDAPUsers{Base: "dc=x"}}, new(outgoing.Outgoing).Configured(url), NewTurn())
 }
 
-// TestNamesAreText: what somebody types as a name matches itself alone.
+// TestNamesAreText: what a user types as a name matches itself alone.
 func TestNamesAreText(t *testing.T) {
 	d := at("ldap://x")
 	for _, name := range []string{"*", "ann)(uid=*", `ann\`, "ann\x00", "(|(uid=*))", "änn"} {
@@ -42,14 +42,14 @@ func TestNamesAreText(t *testing.T) {
 	}
 }
 
-// TestEmptyPassword: a directory would take it for nobody's bind, and say yes.
+// TestEmptyPassword: a directory would take it for an anonymous bind, and say yes.
 func TestEmptyPassword(t *testing.T) {
 	if _, err := at("ldap://127.0.0.1:1").Login(t.Context(), "ann", ""); !errors.Is(err, directories.ErrWrongPassword) {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestSearchedNamesAreText: what somebody types is the beginning of a name, and nothing else of the filter.
+// TestSearchedNamesAreText: what a user types is the beginning of a name, and nothing else of the filter.
 func TestSearchedNamesAreText(t *testing.T) {
 	d := at("ldap://x")
 	for _, text := range []string{"an", "*", "ann)(uid=*", `ann\`, "(|(uid=*))", "änn"} {

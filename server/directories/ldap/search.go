@@ -13,7 +13,7 @@ import (
 // groupName is the attribute with the name of a group, in OpenLDAP's schemas and in an Active Directory.
 const groupName = "cn"
 
-// Search is one side of directories.Passwords.
+// Search is one side of directories.Passwords. The errors are those that the interface names.
 func (d *Directory) Search(ctx context.Context, text string, want directories.Sought, most int) (found []directories.Found, err error) {
 	err = d.ask(ctx, func(c *conversation) error {
 		if want != directories.Groups {

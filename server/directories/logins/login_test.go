@@ -77,7 +77,7 @@ func ended(code int64) []*ber.Packet {
 	return []*ber.Packet{ber.NewInteger(ber.ClassUniversal, ber.TypePrimitive, ber.TagEnumerated, code, ""), text(""), text("")}
 }
 
-// answers are those of a directory in which ann is whoever is looked for.
+// answers are those of a directory in which ann is every person that is looked for.
 func answers(request *ber.Packet) []*ber.Packet {
 	number, operation := request.Children[0].Value.(int64), request.Children[1]
 	switch operation.Tag {
@@ -99,7 +99,7 @@ func answers(request *ber.Packet) []*ber.Packet {
 	return nil
 }
 
-// openLDAP is a directory in which ann has a password, as it is configured; stop has it answer nobody any more.
+// openLDAP is a directory in which ann has a password, as it is configured; stop has it answer no more.
 func openLDAP(t *testing.T) (c records.Directory, stop func()) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -230,7 +230,7 @@ func through(t *testing.T, d *Desk, g *githubstandin.GitHub) (Arrived, error) {
 	return d.Return(t.Context(), Returned{State: u.Query().Get("state"), Code: u.Query().Get("code"), Cookie: cookie}, "192.0.2.1:1")
 }
 
-// TestATokenThatItsGiverRefuses lets nobody in, and says so.
+// TestATokenThatItsGiverRefuses lets no user in, and says so.
 func TestATokenThatItsGiverRefuses(t *testing.T) {
 	d, g := gitHub(t)
 	g.Refuse("its tokens")

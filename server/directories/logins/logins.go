@@ -49,7 +49,7 @@ type Desk struct {
 	turns map[string]ldap.Turn
 }
 
-// New makes one.
+// New makes one. The errors are those of directories.NewSealer.
 func New(o Options) (*Desk, error) {
 	sealer, err := directories.NewSealer(o.Secret, o.Now)
 	if err != nil {
@@ -170,7 +170,7 @@ type ConfigError struct{ Err error }
 func (e *ConfigError) Error() string { return e.Err.Error() }
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// Remove forgets a directory, with what people have by it.
+// Remove forgets a directory, with what people have by it. The errors are those of the store.
 func (d *Desk) Remove(ctx context.Context, by auth.Identity, kind string) error {
 	if err := d.State.Directories.Delete(ctx, kind, 0); err != nil {
 		return err

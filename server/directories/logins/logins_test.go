@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// TestCollect: a code is for whoever began the login, at the directory by which they came, for as long as their user may log in.
+// TestCollect: a code is for the client that began the login, at the directory by which they came, for as long as their user may log in.
 func TestCollect(t *testing.T) {
 	const verifier = "a verifier that only the command line knows, of fifty bytes"
 	st, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true, Logger: slog.New(slog.DiscardHandler)})

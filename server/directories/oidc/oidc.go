@@ -30,7 +30,7 @@ type Provider struct {
 	now    func() time.Time
 }
 
-// Open makes one of a configuration that was checked.
+// Open makes one of a configuration that was checked. The error says that the CA cannot be read.
 func Open(c records.OIDCDirectory, way *outgoing.Way, now func() time.Time) (*Provider, error) {
 	client, err := web.New(c.CA, way)
 	if err != nil {
@@ -71,12 +71,12 @@ func (p *Provider) ask(ctx context.Context, redirect string, do func(context.Con
 	}})
 }
 
-// Check is one side of directories.Browsers.
+// Check is one side of directories.Browsers. The errors are those that the interface names.
 func (p *Provider) Check(ctx context.Context) error {
 	return p.ask(ctx, "", func(context.Context, conversation) error { return nil })
 }
 
-// Begin is one side of directories.Browsers.
+// Begin is one side of directories.Browsers. The errors are those that the interface names.
 func (p *Provider) Begin(ctx context.Context, t directories.Trip) (at string, err error) {
 	err = p.ask(ctx, t.Redirect, func(_ context.Context, c conversation) error {
 		options := []oauth2.AuthCodeOption{oidc.Nonce(t.Nonce), oauth2.S256ChallengeOption(t.Verifier)}
@@ -89,7 +89,7 @@ func (p *Provider) Begin(ctx context.Context, t directories.Trip) (at string, er
 	return at, err
 }
 
-// Finish is one side of directories.Browsers.
+// Finish is one side of directories.Browsers. The errors are those that the interface names.
 func (p *Provider) Finish(ctx context.Context, t directories.Trip, code string) (who directories.Person, err error) {
 	err = p.ask(ctx, t.Redirect, func(ctx context.Context, c conversation) error {
 		token, err := c.oauth.Exchange(ctx, code, oauth2.VerifierOption(t.Verifier))
@@ -105,7 +105,7 @@ func (p *Provider) Finish(ctx context.Context, t directories.Trip, code string) 
 	return who, err
 }
 
-// Again is one side of directories.Browsers.
+// Again is one side of directories.Browsers. The errors are those that the interface names.
 func (p *Provider) Again(ctx context.Context, refresh string) (who directories.Person, err error) {
 	err = p.ask(ctx, "", func(ctx context.Context, c conversation) error {
 		token, err := c.oauth.TokenSource(ctx, &oauth2.Token{RefreshToken: refresh}).Token()

@@ -241,7 +241,7 @@ func TestGroupsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWordsOfAProvider: of what answers instead of a provider nobody reads a word.
+// TestWordsOfAProvider: of what answers instead of a provider no word is shown.
 func TestWordsOfAProvider(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer http.HandlerFunc

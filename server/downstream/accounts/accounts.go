@@ -144,7 +144,7 @@ func (a *Accounts) Remove(ctx context.Context, cluster records.ClusterKey, userI
 	return remove(ctx, client, Name(userID))
 }
 
-// Sweep removes the accounts in a cluster of users who do not stay.
+// Sweep removes the accounts in a cluster of users who do not stay. The errors are those of the cluster's API.
 func (a *Accounts) Sweep(ctx context.Context, cluster records.ClusterKey, stays func(userID string) bool) error {
 	client, err := a.Client(cluster)
 	if err != nil {

@@ -163,7 +163,7 @@ func TestOtherGroupsAreOtherRules(t *testing.T) {
 	}
 }
 
-// TestManyGroups: somebody who is in as many as are kept gets in as fast as others, and not before the API server knows the last of them.
+// TestManyGroups: a user who is in as many as are kept gets in as fast as others, and not before the API server knows the last of them.
 func TestManyGroups(t *testing.T) {
 	b := newBed(t)
 	many := ann

@@ -106,7 +106,7 @@ func TestAWatchOfHours(t *testing.T) {
 	})
 }
 
-// TestAShellMayBePaused: who reads nothing of a shell for some minutes, as somebody who has stopped its output, has all of it afterwards,
+// TestAShellMayBePaused: who reads nothing of a shell for some minutes, as a user who has stopped its output, has all of it afterwards,
 // though the server's connections have a shorter limit. It is not for ever: the shell's output would wait with the server.
 func TestAShellMayBePaused(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -101,7 +101,7 @@ func TestTheCallerActsUnderTheirOwnName(t *testing.T) {
 	u := &upstream{}
 	w := get(newProxy(t, u), admin, "https://drover/k8s/clusters/c-m-abcd2345/api/v1/namespaces/a%2Fb/pods?watch=true", map[string]string{
 		"Cookie": "R_SESS=x:y", "X-Remote-User": "root", "X-API-Tunnel-Token": "t",
-		// Whoever names our own headers here would act as the server itself if we let it pass.
+		// A client that names our own headers here would act as the server itself if we let it pass.
 		"Connection": "Impersonate-User, Impersonate-Group, Authorization",
 	})
 	if w.Code != http.StatusOK {
@@ -200,7 +200,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// member is somebody who may use the cluster and does not own it.
+// member is a user who may use the cluster and does not own it.
 var member = auth.Identity{UserID: "u-bob01", Username: "bob", TokenName: "token-klmno", Grants: roles.Of([]roles.Binding{
 	{Role: "cluster-member", ClusterID: "c-m-abcd2345", Subject: roles.Subject{User: "local://u-bob01"}},
 }, roles.Builtin)}

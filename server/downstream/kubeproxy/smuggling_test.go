@@ -93,7 +93,7 @@ func TestNothingIsSmuggled(t *testing.T) {
 
 func chunk(text string) string { return fmt.Sprintf("%x\r\n", len(text)) + text + "\r\n" }
 
-// speaksFor holds that a request has all that the server says of who sends it, and nothing that somebody else says.
+// speaksFor holds that a request has all that the server says of who sends it, and nothing that the client says.
 func speaksFor(t *testing.T, r *http.Request, caller auth.Identity) {
 	t.Helper()
 	groups := []string{"system:authenticated", "system:cattle:authenticated"}

@@ -168,7 +168,7 @@ func Slim(node *corev1.Node) *corev1.Node {
 	return kept
 }
 
-// Version reads the answer of /version.
+// Version reads the answer of /version. The error says that it is no JSON of a version.
 func Version(text []byte) (string, error) {
 	var info version.Info
 	if err := json.Unmarshal(text, &info); err != nil {

@@ -70,9 +70,9 @@ func (w *Ways) Barred(ways []records.Subject, connected func(records.Subject) bo
 	return first
 }
 
-// Next is the way to be tried now: of those with an open tunnel the first one after the last, the cluster's agent
-// before its hosts in the order of their names, and a host that is being removed only where there is no other. The agent is
-// empty for a cluster without one.
+// Next is the way to be tried now: of those with an open tunnel the first one after the last, the cluster's agent before its hosts in the order of
+// their names, and a host that is being removed only where there is no other. The agent is empty for a cluster without one. The error is
+// ErrNoControlPlane or a *NoTunnelError.
 func (w *Ways) Next(agent records.Subject, staying, leaving []records.Subject, connected func(records.Subject) bool) (records.Subject, error) {
 	if len(staying)+len(leaving) == 0 && agent == "" {
 		return "", ErrNoControlPlane

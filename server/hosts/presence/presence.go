@@ -83,7 +83,7 @@ func (p *Presence) Others() []records.Replica {
 	return all
 }
 
-// Run keeps the store up to date until ctx ends, and then takes back what it wrote.
+// Run keeps the store up to date until ctx ends, and then takes back what it wrote. It returns no error.
 func (p *Presence) Run(ctx context.Context) error {
 	if p.Alone {
 		<-ctx.Done()

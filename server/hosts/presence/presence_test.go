@@ -108,7 +108,7 @@ func TestServersKnowOfEachOther(t *testing.T) {
 		}
 	}
 
-	// A second tunnel of the same host, to the other server: nothing new for anybody.
+	// A second tunnel of the same host, to the other server: nothing new for any reader.
 	b.Tunnels.Set("c:m-1", true, time.Now())
 	until(t, "a sees the tunnel to b", holds(a, "c:m-1", "b"))
 	a.Tunnels.Set("c:m-1", false, time.Now())

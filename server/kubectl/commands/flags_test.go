@@ -18,8 +18,8 @@ import (
 
 var rewrite = flag.Bool("update", false, "write the list of flags anew")
 
-// TestFlags: a new version of kubectl's packages may bring flags. Somebody looks at each of them: does it read or write a
-// file, wait for somebody who types, or lead elsewhere?
+// TestFlags: a new version of kubectl's packages may bring flags. A developer looks at each of them: does it read or write a
+// file, wait for a person who types, or lead elsewhere?
 func TestFlags(t *testing.T) {
 	var lines []string
 	root := tree(&way{}, genericiooptions.NewTestIOStreamsDiscard())

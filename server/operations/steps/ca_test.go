@@ -96,7 +96,7 @@ func TestNewCAsNobodyKnows(t *testing.T) {
 	}
 }
 
-// TestAWorkerThatKeepsItsCA: one that cannot be restarted is named in the end, and holds nobody up.
+// TestAWorkerThatKeepsItsCA: one that cannot be restarted is named in the end, and holds no other up.
 func TestAWorkerThatKeepsItsCA(t *testing.T) {
 	b := newCABed(t, Request{}, "ec", "w", "w")
 	made := b.does

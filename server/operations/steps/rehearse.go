@@ -27,7 +27,7 @@ type Rehearsal struct {
 	Link string `json:"link,omitempty"`
 }
 
-// ReadRehearsal reads what a rehearsal is of.
+// ReadRehearsal reads what a rehearsal is of. The error says to ask for it anew.
 func ReadRehearsal(o operations.Operation) (Rehearsal, error) {
 	var p struct {
 		Rehearsal *Rehearsal `json:"rehearsal"`

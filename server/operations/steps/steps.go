@@ -57,7 +57,7 @@ var (
 	fileForm = regexp.MustCompile(`^/?[A-Za-z0-9._+@-][A-Za-z0-9._+@/-]{0,1000}$`)
 )
 
-// Check is what is wrong with a request of a kind; nil when it can be asked for.
+// Check is what is wrong with a request of a kind; nil when it can be asked for. The error is for the person who asks.
 func (r Request) Check(kind operations.Kind) error {
 	if r.Name != "" && !nameForm.MatchString(r.Name) {
 		return fmt.Errorf("%.60q cannot begin the name of a snapshot: it takes small letters, digits, dots and hyphens, 42 at most", r.Name)
@@ -81,7 +81,7 @@ func (r Request) Check(kind operations.Kind) error {
 	return nil
 }
 
-// ReadRequest reads the request of an operation, which is the field ask of its parameters.
+// ReadRequest reads the request of an operation, which is the field ask of its parameters. The error says to ask for it anew.
 func ReadRequest(o operations.Operation) (Request, error) {
 	var p struct {
 		Ask *Request `json:"ask"`

@@ -91,7 +91,7 @@ func (m *Membership) In(clusterID string) Known {
 	return k
 }
 
-// Latest is In of what is recorded by now, also by another server.
+// Latest is In of what is recorded by now, also by another server. The error is that of the store.
 func (m *Membership) Latest(ctx context.Context, clusterID string) (Known, error) {
 	if err := m.State.Store.CatchUp(ctx); err != nil {
 		return Known{}, err
@@ -124,8 +124,8 @@ func (m *Membership) Move(ctx context.Context, clusterID, uid, name, from, to st
 	})
 }
 
-// Adopt records, once, what the namespaces of a cluster from before there was a record say of themselves: marks are the
-// annotations by UID and name. Until then they were believed, so that the upgrade changes no rights.
+// Adopt records, once, what the namespaces of a cluster from before there was a record say of themselves: marks are the annotations by UID and name.
+// Until then they were believed, so that the upgrade changes no rights. The errors are those of the store.
 func (m *Membership) Adopt(ctx context.Context, key records.ClusterKey, marks map[Namespace]string) error {
 	return m.again(ctx, func() ([]store.Op, error) {
 		d, ok := m.State.Clusters.Get(string(key))
@@ -151,7 +151,7 @@ func (m *Membership) Adopt(ctx context.Context, key records.ClusterKey, marks ma
 // Namespace names one of a cluster.
 type Namespace struct{ UID, Name string }
 
-// Forget takes namespaces that are gone out of the record.
+// Forget takes namespaces that are gone out of the record. The errors are those of the store.
 func (m *Membership) Forget(ctx context.Context, clusterID string, uids []string) error {
 	return m.again(ctx, func() (ops []store.Op, err error) {
 		for _, page := range m.State.Namespaces.ListIn(clusterID + "/") {

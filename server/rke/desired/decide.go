@@ -41,7 +41,7 @@ func ReadParams(o operations.Operation) Params {
 	return p
 }
 
-// With is an operation with other Params.
+// With is an operation with other Params. It returns an error where JSON cannot be made of it.
 func (p Params) With(o operations.Operation) (operations.Operation, error) {
 	text, err := json.Marshal(p)
 	if err != nil {

@@ -217,8 +217,8 @@ func Sentence(needs []Need) string {
 	return strings.Join(causes, "; ")
 }
 
-// Stamp is a text that differs whenever something else is wanted of a cluster: another document, other hosts, or another state
-// than the one that runs wrote. It does not depend on version data, so that newer ones change nothing by themselves.
+// Stamp is a text that differs whenever something else is wanted of a cluster: another document, other hosts, or another state than the one that runs
+// wrote. It does not depend on version data, so that newer ones change nothing by themselves. The error says that the stored config cannot be read.
 func Stamp(in Input) (string, error) {
 	c, err := in.Cluster.Spec.RKE1Config()
 	if err != nil {

@@ -34,7 +34,7 @@ func (e *TooLargeError) Error() string {
 		"by which each host has a certificate in it", e.Size, e.Limit)
 }
 
-// State reads the state of a record; nil of none.
+// State reads the state of a record; nil of none. The error says that a stored state cannot be read.
 func State(r *records.RKEState) (*state.State, error) {
 	if r == nil || len(r.State)+len(r.Packed) == 0 {
 		return nil, nil
@@ -50,7 +50,7 @@ func State(r *records.RKEState) (*state.State, error) {
 	return s, nil
 }
 
-// Text is the content of cluster.rkestate that a record has, without line breaks.
+// Text is the content of cluster.rkestate that a record has, without line breaks. The error says that it cannot be unpacked.
 func Text(r records.RKEState) ([]byte, error) {
 	if len(r.Packed) == 0 {
 		return r.State, nil
@@ -98,7 +98,7 @@ func Record(before records.RKEState, s *state.State) (records.RKEState, error) {
 	return Replaced(before, s)
 }
 
-// Replaced is Record of a state that may be that of a snapshot, from before the CA was another.
+// Replaced is Record of a state that may be that of a snapshot, from before the CA was another. The errors are those of state.Check and of packing.
 func Replaced(before records.RKEState, s *state.State) (records.RKEState, error) {
 	if err := s.Check(state.Against{}); err != nil {
 		return before, err

@@ -38,7 +38,7 @@ type Request struct {
 	Document bool `json:"document,omitempty"`
 }
 
-// Check says what is wrong with a request for any cluster.
+// Check says what is wrong with a request for any cluster. The error is for the person who asks.
 func (w Request) Check() error {
 	switch w.Kind {
 	case operations.KindSnapshot, operations.KindRemoveSnapshot, operations.KindRestore:

@@ -270,7 +270,7 @@ func TestNoted(t *testing.T) {
 	if diff := cmp.Diff([]string{"s1"}, names(gone)); diff != "" {
 		t.Error(diff)
 	}
-	// One that failed takes no other's place, and one that somebody asked for removes none.
+	// One that failed takes no other's place, and one that a user asked for removes none.
 	if all, gone = Noted(before, records.RKESnapshot{ID: "f2", Scheduled: true, Failure: "y"}, 1); len(gone) != 1 || names(all)[len(all)-1] != "f2" {
 		t.Errorf("%v, gone %v", names(all), names(gone))
 	}

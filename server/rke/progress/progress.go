@@ -51,7 +51,7 @@ func New(o Options) *Report {
 	return &Report{Options: o, due: make(chan struct{}, 1), end: make(chan struct{})}
 }
 
-// Start writes that a try begins, with all its tasks, and writes from now on what is reported, until Finish.
+// Start writes that a try begins, with all its tasks, and writes from now on what is reported, until Finish. The error is that of the store.
 func (p *Report) Start(ctx context.Context, params desired.Params, generation int64) error {
 	_, err := p.Operations.Modify(ctx, p.Key, func(o operations.Operation) (operations.Operation, error) {
 		now := p.Now().UTC()

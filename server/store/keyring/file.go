@@ -115,8 +115,7 @@ func (k *recordKey) line() string {
 	return fmt.Sprintf("%s %s %s\n", keyLine, k.id, base64.StdEncoding.EncodeToString(k.secret[:]))
 }
 
-// NewLine makes a key and returns it as a line of the key file, for rotation. The line is
-// a secret.
+// NewLine makes a key and returns it as a line of the key file, for rotation. The line is a secret. The error is that of the random source.
 func NewLine() (string, error) {
 	key, err := makeKey()
 	if err != nil {
@@ -133,7 +132,7 @@ func makeKey() (*recordKey, error) {
 	return newRecordKey(secret)
 }
 
-// Make makes a key and its file. A file that appears meanwhile is not touched.
+// Make makes a key and its file. A file that appears meanwhile is not touched. The error is fs.ErrExist for a file that is there.
 func Make(path string) (*Ring, error) {
 	key, err := makeKey()
 	if err != nil {

@@ -166,7 +166,7 @@ func (r *Ring) Has(id string) bool {
 	return false
 }
 
-// Seal encrypts the JSON of a record for its place, the key in etcd.
+// Seal encrypts the JSON of a record for its place, the key in etcd. The error is that of the cipher.
 func (r *Ring) Seal(etcdKey string, plain []byte) ([]byte, error) {
 	form := byte(plainForm)
 	if len(plain) >= compressedFrom {
@@ -260,7 +260,7 @@ func readHeader(record []byte) (ID, byte, error) {
 	return ID(record[len(recordMagic)+1 : headerSize]), form, nil
 }
 
-// KeyOf returns the key that a record says it was sealed with.
+// KeyOf returns the key that a record says it was sealed with. The error says that it is no record.
 func KeyOf(record []byte) (ID, error) {
 	id, _, err := readHeader(record)
 	return id, err

@@ -31,7 +31,7 @@ type Asset struct {
 
 var kinds = map[string]string{"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 
-// Read are all assets by their names.
+// Read are all assets by their names. It returns an error where the binary has none.
 func Read() (map[string]Asset, error) {
 	list, err := Files.ReadDir(".")
 	if err != nil {

@@ -95,7 +95,7 @@ func TestPicturesAreShared(t *testing.T) {
 		if got := shows(t, second); got != "second 3" {
 			t.Errorf("once the first page has gone the second one shows %q", got)
 		}
-		// Whoever has another key now gets nothing of the one before.
+		// A viewer that has another key now gets nothing of the one before.
 		second.Show("bob", e.draws("bob"))
 		if d, ok := second.Now(); ok && !strings.HasPrefix(d.ID, "bob") {
 			t.Errorf("with another key a page shows %q", d.ID)
@@ -285,7 +285,7 @@ func TestPartOfTheTime(t *testing.T) {
 	}
 }
 
-// TestAsk: while somebody else is waited for, changes are drawn as ever, on this picture and all others.
+// TestAsk: while another answer is waited for, changes are drawn as ever, on this picture and all others.
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer time.Sleep(time.Minute) // until all has ended

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 )
 
-// TestFailuresAreForTheLog: what failed inside the server is nothing for whoever tries to log in.
+// TestFailuresAreForTheLog: what failed inside the server is nothing for the person who tries to log in.
 func TestFailuresAreForTheLog(t *testing.T) {
 	var log bytes.Buffer
 	p := &Pages{Logger: slog.New(slog.NewTextHandler(&log, nil))}

@@ -36,7 +36,7 @@ type Options struct {
 	// RunPrefix is the beginning of the paths of our own engine's socket, pid file, locks and run-time state.
 	// Default: /run/drover-docker.
 	RunPrefix string
-	// Log hears what is started, built and stopped. Default: nobody.
+	// Log hears what is started, built and stopped. Default: no listener.
 	Log *slog.Logger
 }
 
@@ -49,7 +49,7 @@ type Engine struct {
 	cacheDir string
 	run      string
 	network  network
-	own      *ownDaemon // nil when the engine is somebody else's
+	own      *ownDaemon // nil when the engine is not ours
 
 	mu     sync.Mutex
 	lastIP netip.Addr // the last address handed out
@@ -113,7 +113,7 @@ func (e *Engine) usable(ctx context.Context) error {
 	case runtime == "": // an old CLI prints an empty answer instead of failing
 		return errors.New("no Docker engine answers")
 	case runtime != "runc":
-		return nil // somebody chose the runtime on purpose
+		return nil // the runtime was chosen on purpose
 	}
 	lacks, err := dropcap.Withheld()
 	if err != nil {
@@ -125,7 +125,7 @@ func (e *Engine) usable(ctx context.Context) error {
 	return nil
 }
 
-// Close removes the containers and the network of the run, and stops the engine if it is ours and nobody else uses it.
+// Close removes the containers and the network of the run, and stops the engine if it is ours and no other process uses it.
 func (e *Engine) Close(ctx context.Context) error {
 	err := e.removeLabelled(ctx, e.RunLabel())
 	if e.own != nil {

@@ -26,7 +26,7 @@ func TestNextIP(t *testing.T) {
 }
 
 func TestMarkedRules(t *testing.T) {
-	// As iptables 1.8.9 prints them; the quoted comment is somebody else's, the last one another engine's.
+	// As iptables 1.8.9 prints them; the quoted comment is another program's, the last one another engine's.
 	const listing = `-P FORWARD DROP
 -N DOCKER
 -A FORWARD -i drv-0a1b2c3d -m comment --comment drover-docker-run-0a1b2c3d -j ACCEPT

@@ -28,7 +28,7 @@ type rule struct {
 }
 
 // rules let the hosts of a run reach each other, and the world through this machine, whatever this machine's policy
-// for forwarding is. Nobody outside reaches them.
+// for forwarding is. No other machine reaches them.
 func (e *Engine) rules() []rule {
 	bridge := e.network.bridge
 	mark := []string{"-m", "comment", "--comment", e.own.ruleMark() + e.run}

@@ -2,8 +2,8 @@ package engine
 
 // Our own Docker engine: started when none is usable, shared by the test processes of the machine, stopped by the last.
 //
-// Two locks order the processes. The gate is held while somebody starts or stops the engine. The lease is held, shared,
-// by everybody who uses it: whoever can have it exclusively is alone.
+// Two locks order the processes. The gate is held while a process starts or stops the engine. The lease is held, shared,
+// by everybody who uses it: a process that can have it exclusively is alone.
 
 import (
 	"context"
@@ -74,7 +74,7 @@ func startOwn(ctx context.Context, o Options) (*ownDaemon, error) {
 		d.lease, err = lockfile.Take(ctx, d.leasePath(), lockfile.Shared)
 		return d, err
 	}
-	// Nobody uses the engine, so what carries a run's label was left by runs that were killed.
+	// No process uses the engine, so what carries a run's label was left by runs that were killed.
 	err = errors.Join(view.removeLabelled(ctx, labelKey), d.removeRules(ctx, d.ruleMark()))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("remove what killed runs left: %w", err), d.stop(ctx))
@@ -167,7 +167,7 @@ func (d *ownDaemon) configure(ctx context.Context) error {
 	return nil
 }
 
-// release gives the lease back and stops the engine if nobody else has one.
+// release gives the lease back and stops the engine if no other process has one.
 func (d *ownDaemon) release(ctx context.Context) error {
 	gate, err := lockfile.Take(ctx, d.gatePath(), lockfile.Exclusive)
 	if err != nil {

@@ -18,7 +18,7 @@ type Mode int
 const (
 	// Shared locks are held by many at once.
 	Shared Mode = syscall.LOCK_SH
-	// Exclusive locks are held by one, and only while nobody holds a shared one.
+	// Exclusive locks are held by one, and only while no process holds a shared one.
 	Exclusive Mode = syscall.LOCK_EX
 )
 

@@ -297,7 +297,7 @@ func TestProcessDiesWithItsParent(t *testing.T) {
 	}
 }
 
-// alive reports whether a process runs; one that ended and that nobody has waited for does not.
+// alive reports whether a process runs; one that ended and that was not waited for does not.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")

@@ -24,7 +24,7 @@ func Of(was, will []config.Node) *run.Run {
 	return r
 }
 
-// Quiet is a report that nobody reads.
+// Quiet is a report that is not read.
 type Quiet struct{}
 
 // Phase is not read.

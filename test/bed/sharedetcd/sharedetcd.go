@@ -1,4 +1,4 @@
-// Package sharedetcd gives tests an etcd as somebody else runs it, for several servers to
+// Package sharedetcd gives tests an etcd as its owner runs it, for several servers to
 // share. It is the real one, in the test's process.
 package sharedetcd
 
@@ -11,7 +11,7 @@ import (
 )
 
 // Start starts an etcd on loopback, without TLS, that ends with the test, and returns its
-// URL. It does not sync its files, as nobody cuts this machine's power.
+// URL. It does not sync its files, as this machine's power is not cut.
 func Start(t testing.TB) string {
 	t.Helper()
 	cfg := embed.NewConfig()

@@ -153,7 +153,7 @@ func rulesOf(in *networkingv1.Ingress) []rule {
 	return rules
 }
 
-// leads takes the Lease when nobody has renewed it for a while. The address is that of this pod's node.
+// leads takes the Lease when it was not renewed for a while. The address is that of this pod's node.
 func (c *controller) leads(ctx context.Context) (bool, string, error) {
 	name := os.Getenv("POD_NAME")
 	pod, err := c.CoreV1().Pods(c.namespace).Get(ctx, name, metav1.GetOptions{})

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// right is what somebody may do: verbs on resources of a group, words between spaces; in a namespace, or everywhere.
+// right is what a user may do: verbs on resources of a group, words between spaces; in a namespace, or everywhere.
 type right struct{ verbs, group, resources, namespace string }
 
 // may says which rights the pod's account lacks.

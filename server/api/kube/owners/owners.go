@@ -59,12 +59,12 @@ func owned(content map[string]any) *unstructured.Unstructured {
 	return o
 }
 
-// Created is whose the fields of a new object are.
+// Created is whose the fields of a new object are. The errors are those of Updated.
 func Created(gvk kschema.GroupVersionKind, content map[string]any, manager string) (json.RawMessage, error) {
 	return Updated(gvk, map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind}, content, manager)
 }
 
-// Updated is whose the fields are when a client puts an object in place of another; nil when that changes nothing.
+// Updated is whose the fields are when a client puts an object in place of another; nil when that changes nothing. It refuses bad managedFields.
 func Updated(gvk kschema.GroupVersionKind, before, after map[string]any, manager string) (json.RawMessage, error) {
 	m, err := fields(gvk)
 	if err != nil {
