@@ -19,15 +19,6 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// RefusedError is that something cannot be done on a cluster as it is.
-type RefusedError struct {
-	Cluster string
-	// Why is a sentence.
-	Why error
-}
-
-func (e *RefusedError) Error() string { return fmt.Sprintf("cluster %s: %v", e.Cluster, e.Why) }
-
 // Request is what a user asks for.
 type Request struct {
 	desired.Request
@@ -37,7 +28,7 @@ type Request struct {
 	Turn admission.Turn
 }
 
-// Ask makes an operation of a request. The error is a *RefusedError when it cannot be carried out, *operations.BusyError when another
+// Ask makes an operation of a request. The error is a *records.RefusedError when it cannot be carried out, *operations.BusyError when another
 // operation is under way, *operations.QueueFullError when too many wait, and a *store.ConflictError when the cluster changed in the
 // same moment. A snapshot without a name gets one.
 func (c *Clusters) Ask(ctx context.Context, key records.ClusterKey, asked Request) (operations.Operation, error) {
@@ -72,7 +63,7 @@ func (c *Clusters) Ask(ctx context.Context, key records.ClusterKey, asked Reques
 func (c *Clusters) admit(cluster records.Cluster, request desired.Request) (desired.Request, desired.Snapshot, error) {
 	s := c.Snapshot(cluster)
 	refused := func(why error) (desired.Request, desired.Snapshot, error) {
-		return request, s, &RefusedError{Cluster: cluster.Name, Why: advice.Error(why, Words(cluster.Name))}
+		return request, s, &records.RefusedError{Cluster: cluster.Name, Why: advice.Error(why, Words(cluster.Name))}
 	}
 	request.Document = false
 	before, err := desired.State(s.Record)
@@ -131,7 +122,7 @@ func unfinished(s *rkestate.State, request desired.Request) error {
 	return open
 }
 
-// PreviewRequest says what a request would do, a line each. It asks the hosts and does nothing. The error is a *RefusedError where it could not be
+// PreviewRequest says what a request would do, a line each. It asks the hosts and does nothing. The error is a *records.RefusedError where it could not be
 // begun, a *store.NotFoundError without the cluster, or that of a stored state.
 func (c *Clusters) PreviewRequest(ctx context.Context, key records.ClusterKey, asked desired.Request) ([]string, error) {
 	d, ok := c.State.Clusters.Get(string(key))
@@ -152,7 +143,7 @@ func (c *Clusters) PreviewRequest(ctx context.Context, key records.ClusterKey, a
 	}
 	lines, err := jobs[request.Kind].preview(ctx, On{Options: c.Engine(s.Machines, Silent{}), Work: Work(cfg, before), Request: request}, d.Value.Name)
 	if err != nil {
-		return nil, &RefusedError{Cluster: d.Value.Name, Why: advice.Error(err, Words(d.Value.Name))}
+		return nil, &records.RefusedError{Cluster: d.Value.Name, Why: advice.Error(err, Words(d.Value.Name))}
 	}
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])

@@ -17,7 +17,6 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/references"
-	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
 )
@@ -88,7 +87,7 @@ func Envelope(err error) *norman.Error {
 // conflicts are errors that say of a thing that it is not in a state for what was asked, or that another one is in the way of it.
 var conflicts = []func(error) bool{
 	is[*store.ConflictError], is[*clusters.ChangedError], is[*clusters.LastMemberError], is[*clusters.RemovingError], is[*references.InUseError],
-	is[*records.ExportedError], is[*rke.RefusedError],
+	is[*records.ExportedError], is[*records.RefusedError],
 	is[*operations.RefusedError], is[*operations.BusyError], is[*operations.QueueFullError], is[*operations.TransitionError],
 }
 

@@ -91,7 +91,7 @@ func TestAsk(t *testing.T) {
 		"no name":       {desired.Request{Kind: operations.KindRestore}, "is not a valid name"},
 	} {
 		_, err := ask(c.wish, admission.Refuse)
-		if refused, is := errors.AsType[*rke.RefusedError](err); !is || refused.Cluster != "yard" || !strings.Contains(err.Error(), c.says) {
+		if refused, is := errors.AsType[*records.RefusedError](err); !is || refused.Cluster != "yard" || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
