@@ -13,7 +13,7 @@ var places = map[string]struct {
 		sites: []string{
 			"file in readSecret",
 			"file in app.docker ×2", "file in app.importRequest ×3", "file in app.planText", "file in app.readOne",
-			"file in app.trust", "file in filesOf", "file in privateSocket ×2", "file in serverFlags.etcdTLS", "file in stateIn",
+			"file in app.trust", "file in filesOf", "file in privateSocket ×2", "file in stateIn",
 			"program in app.child",
 		},
 	},
@@ -21,6 +21,24 @@ var places = map[string]struct {
 		why: "The server's address and the authority are the caller's; answers are bounded, FetchCA compares the checksum, and " +
 			"refuseRedirect keeps the token from other addresses.",
 		sites: []string{"client in Client.Subscribe", "client in FetchCA ×2", "client in New ×2", "client in package level"},
+	},
+	"cmd/drover/check": {
+		why: "Files and addresses are those of the server's own configuration; of what answers only the status, the version and the size are " +
+			"used, and an error names the place. The measure of the disk has a name of its own, and goes.",
+		sites: []string{"client in Answers ×2", "file in chain", "file in slowest ×2"},
+	},
+	"cmd/drover/config": {
+		why:   "The configuration file is the administrator's; it is bounded and read strictly.",
+		sites: []string{"file in Read"},
+	},
+	"cmd/drover/service": {
+		why: "Files are those of the server's flags, and of the installation at fixed paths; the data directory is the configuration's, below " +
+			"which names are followed without links (os.Root). Programs are the host's own, with fixed arguments. The server asks itself.",
+		sites: []string{
+			"client in Watch ×2", "client in answers", "file in App.purge ×2", "file in App.start ×2", "file in App.uninstall", "file in answers",
+			"file in copyProgram ×6", "file in firstPassword ×7", "file in forgetFirst ×2", "file in idle", "file in ownData", "file in place ×4",
+			"file in serverFlags.etcdTLS", "file in serverFlags.toCheck", "program in command", "program in idle", "program in lastLines",
+		},
 	},
 	"cmd/drover/contexts": {
 		why:   "The file of contexts, that of the authority and the data directory are the user's.",

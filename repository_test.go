@@ -46,7 +46,7 @@ var rooms = map[string]struct {
 	"daemon":        {[]string{"", "plans", "installers", "tunnel", "daemon"}, "the agent must work under any server, so it cannot lean on ours"},
 	"daemon/node":   {[]string{"", "plans", "tunnel", "rke1", "daemon", "daemon/node"}, "the node agent performs RKE1's node configs; the system agent beside it must not carry Docker's client"},
 	"server":        {[]string{"", "apitypes", "plans", "installers", "tunnel", "rke1", "docs", "server"}, "the server must work with any agent, so it cannot lean on ours"},
-	"cmd":           {[]string{"", "plans", "installers", "tunnel", "rke1", "daemon", "daemon/node", "apitypes", "client", "docs", "server", "cmd"}, "programs wire rooms; the test bed is not part of the product"},
+	"cmd":           {[]string{"", "plans", "installers", "tunnel", "rke1", "daemon", "daemon/node", "apitypes", "client", "docs", "server", "cmd", "packaging"}, "programs wire rooms, and install what packages ship; the test bed is not part of the product"},
 	"packaging":     {[]string{"", "packaging"}, "packages are made of files, not of code"},
 	"test":          {[]string{"", "plans", "installers", "tunnel", "rke1", "daemon", "daemon/node", "apitypes", "client", "docs", "server", "cmd", "test", "packaging"}, "tests may use everything"},
 }

@@ -86,7 +86,7 @@ func (s *sizes) read(p listed) {
 	s.t.Helper()
 	name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 	for _, imported := range p.Imports {
-		if own, ours := strings.CutPrefix(imported, module); ours {
+		if own, ours := strings.CutPrefix(imported, module); ours && !strings.HasPrefix(own, "/packaging") { // which holds files, and no code
 			s.imports[name] = append(s.imports[name], strings.TrimPrefix(own, "/"))
 		}
 	}

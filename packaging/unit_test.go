@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/packaging/systemd"
 )
 
 const packagedUnit = "systemd/rancher-system-agent.service"
@@ -82,6 +84,39 @@ func TestUnitIsExplained(t *testing.T) {
 		}
 		if !strings.Contains(page, "`"+key) {
 			t.Errorf("docs/reference/system-agent-unit.md does not say why %s is left out", key)
+		}
+	}
+}
+
+// TestTheServersUnit: systemd accepts it, finds little exposed, and its page explains each line.
+func TestTheServersUnit(t *testing.T) {
+	analyze := requireTool(t, "systemd-analyze")
+	unit := systemd.Unit
+	at := func(text string) string {
+		file := filepath.Join(t.TempDir(), "drover.service")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	out, err := exec.Command(analyze, "verify", "--man=no", at(strings.ReplaceAll(unit, "/usr/local/bin/drover", "/bin/true"))).CombinedOutput()
+	if strings.Contains(string(out), "drover.service") {
+		t.Errorf("systemd-analyze verify: %v: %s", err, out)
+	}
+	exposed := func(unit string) ([]byte, error) {
+		return exec.Command(analyze, "security", "--offline=true", "--no-pager", "--threshold=20", at(unit)).CombinedOutput()
+	}
+	if out, err := exposed(unit); err != nil {
+		t.Errorf("more than 2.0 is exposed: %v: %s", err, out)
+	}
+	if _, err := exposed("[Service]\nExecStart=/bin/true\n"); err == nil {
+		t.Error("the bound lets a unit through that has no sandbox")
+	}
+	page := string(readFile("../docs/reference/server-unit.md"))
+	for line := range strings.Lines(unit) {
+		key, _, setting := strings.Cut(strings.TrimSpace(line), "=")
+		if setting && !strings.HasPrefix(line, "#") && !strings.Contains(page, "`"+key) {
+			t.Errorf("docs/reference/server-unit.md does not explain %s", key)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,11 +20,14 @@ import (
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/auditlog"
+	"github.com/drover-project/drover/cmd/drover/backup"
 	"github.com/drover-project/drover/cmd/drover/complete"
+	"github.com/drover-project/drover/cmd/drover/config"
 	"github.com/drover-project/drover/cmd/drover/contexts"
 	"github.com/drover-project/drover/cmd/drover/execplugin"
 	"github.com/drover-project/drover/cmd/drover/output"
 	"github.com/drover-project/drover/cmd/drover/rke"
+	"github.com/drover-project/drover/cmd/drover/service"
 	"github.com/drover-project/drover/cmd/drover/usageerr"
 )
 
@@ -42,6 +46,8 @@ type app struct {
 	environ func(string) string
 	given   contexts.Given
 	format  string
+	// usualDataDir is that of the server that is installed on this host; empty is DefaultDataDir.
+	usualDataDir string
 	// lines reads secrets where the input is not a terminal.
 	lines *bufio.Reader
 }
@@ -163,6 +169,9 @@ func (a *app) root() *cobra.Command {
 		if _, err := output.Parse(a.format); err != nil {
 			return usage("%v", err)
 		}
+		if file, err := config.Read(config.Path, false); err == nil && file.Text("data-dir") != "" && !cmd.Flags().Changed("data-dir") && a.environ("DROVER_DATA_DIR") == "" {
+			a.usualDataDir, a.given.DataDir = file.Text("data-dir"), file.Text("data-dir") // of the server that is installed here
+		}
 		return usageerr.Together(cmd)
 	}
 	complete.App{Client: a.client, Outputs: output.Formats(), Contexts: a.contextNames}.Into(root)
@@ -178,7 +187,7 @@ func dataDir(environ func(string) string) string {
 
 // client finds the server and makes a client for it.
 func (a *app) client() (*client.Client, error) {
-	a.given.DataDirAsked = a.given.DataDir != DefaultDataDir
+	a.given.DataDirAsked = a.given.DataDir != cmp.Or(a.usualDataDir, DefaultDataDir)
 	c, err := contexts.Resolve(a.given, a.environ)
 	if err != nil {
 		return nil, err
@@ -193,6 +202,36 @@ func (a *app) auditCommand() *cobra.Command {
 // credentialCommand is drover token, which kubeconfigs of `clusters kubeconfig --exec` run.
 func (a *app) credentialCommand() *cobra.Command {
 	return (&execplugin.App{Client: a.client, Find: a.findCluster, Dir: a.tokenDir, Usage: usage, Out: a.Out, Now: time.Now, Parent: os.Getppid()}).Command(needs())
+}
+
+// serverCommand is drover server, and what saves a server and brings it back.
+func (a *app) serverCommand() *cobra.Command {
+	dataDir := func() string { return a.given.DataDir }
+	askURL := func(ctx context.Context, dataDir string) (string, error) {
+		// Not by a login of the person who installs it, which may be to another server.
+		found, err := contexts.Resolve(contexts.Given{DataDir: dataDir, DataDirAsked: true}, func(string) string { return "" })
+		if err != nil {
+			return "", err
+		}
+		c, err := client.New(found.Config())
+		if err != nil {
+			return "", err
+		}
+		var setting struct {
+			Value string `json:"value"`
+		}
+		if err := c.Get(ctx, "/v3/settings/server-url", &setting); err != nil {
+			return "", fmt.Errorf("ask the server for its address: %w", err)
+		}
+		return firstOf(setting.Value, c.Server()), nil
+	}
+	return (&service.App{
+		Out: a.Out, Err: a.Err, Environ: a.environ, DataDir: dataDir, Show: a.show, Ask: askURL,
+		Secret: func(name string) (string, error) { return readSecret(a.In, name) },
+		Others: (&backup.App{
+			Client: a.client, DataDir: dataDir, Tabular: a.tabular, Print: func(v any) error { return a.show(v, nil) }, Usage: usage, Out: a.Out, Err: a.Err,
+		}).Commands(),
+	}).Command()
 }
 
 // tokenDir is where the tokens of kubectl are kept: beside the file of contexts.

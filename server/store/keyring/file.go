@@ -27,7 +27,7 @@ const (
 `
 )
 
-// Read reads a key file. A file that others may read or change is refused; a missing file is an fs.ErrNotExist.
+// Read reads a key file. One that others may read or change is refused, unless it is a credential of the unit; a missing one is an fs.ErrNotExist.
 func Read(path string) (*Ring, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -41,10 +41,12 @@ func Read(path string) (*Ring, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("the key file %s is not a regular file", path)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+	// systemd lets the user of a unit read a credential by an access control list, which shows as rights of a group.
+	credential := filepath.Dir(path) == os.Getenv("CREDENTIALS_DIRECTORY")
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && !credential {
 		return nil, fmt.Errorf("the key file %s has mode %04o: others can read the keys; chmod 600 it", path, mode)
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() && !credential {
 		return nil, fmt.Errorf("the key file %s belongs to user %d and the server runs as user %d: chown it", path, stat.Uid, os.Geteuid())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFileSize+1))

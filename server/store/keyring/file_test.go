@@ -2,6 +2,8 @@ package keyring
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -53,5 +55,21 @@ func TestParse(t *testing.T) {
 	line := must(NewLine())(t)
 	if ring := must(parse([]byte(line)))(t); ring.first.line() != line {
 		t.Error("a new key does not read back")
+	}
+}
+
+// TestReadsACredential: the key file of a unit's credentials is readable by an access control list, and belongs to root.
+func TestReadsACredential(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "drover.encryption-key")
+	if err := os.WriteFile(path, []byte(testKey(t, 1).line()), 0o440); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "others can read the keys") {
+		t.Errorf("a file that is none: %v", err)
+	}
+	t.Setenv("CREDENTIALS_DIRECTORY", dir)
+	if _, err := Read(path); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
-package cli
+package service
 
 import (
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -22,8 +23,8 @@ func TestTheBootstrapPasswordLeavesTheEnvironment(t *testing.T) {
 			for name, value := range test.set {
 				t.Setenv(name, value)
 			}
-			a := &app{environ: os.Getenv}
-			a.given.DataDir = t.TempDir()
+			dir := t.TempDir()
+			a := &App{Environ: os.Getenv, DataDir: func() string { return dir }, Out: io.Discard, Err: io.Discard}
 			flags := serverFlags{logLevel: "info"}
 			flags.Listen = "127.0.0.1:0"
 			o, err := flags.options(a)

@@ -1,6 +1,8 @@
-package cli
+package service
 
 import (
+	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -8,13 +10,16 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/user"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/backup"
+	"github.com/drover-project/drover/cmd/drover/config"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
 	"github.com/drover-project/drover/server"
 	backups "github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/tunnel"
@@ -23,6 +28,7 @@ import (
 type serverFlags struct {
 	server.Options
 	etcdCA, etcdCert, etcdKey, logLevel, pprof string
+	config, bootstrapPassword                  string
 
 	backupRecipients []string
 	backupPassphrase string
@@ -30,7 +36,8 @@ type serverFlags struct {
 	backupKeys       bool
 }
 
-func (a *app) serverCommand() *cobra.Command {
+// Command is drover server, with the commands below it.
+func (a *App) Command() *cobra.Command {
 	var f serverFlags
 	cmd := &cobra.Command{
 		Use:   "server",
@@ -38,33 +45,57 @@ func (a *app) serverCommand() *cobra.Command {
 		Long: `Run the management server: https on --listen, documents in an etcd of its own below
 the data directory (or in --etcd-endpoints), an authority of its own unless a
 certificate is given. The first start makes the administrator: its password is
-generated and printed once, or taken from DROVER_BOOTSTRAP_PASSWORD (or
-CATTLE_BOOTSTRAP_PASSWORD). The server drops these variables from its environment
-as soon as it has read them, but root still finds the first value in
-/proc/PID/environ and in the unit or manifest that set it: leave them out where
-that matters, and set the variable at the first start alone.`,
-		Args: needs(),
+generated and printed once, or taken from --bootstrap-password-file, or from
+DROVER_BOOTSTRAP_PASSWORD (or CATTLE_BOOTSTRAP_PASSWORD). The server drops these
+variables from its environment as soon as it has read them, but root still finds the
+first value in /proc/PID/environ and in the unit or manifest that set it: use the
+file where that matters, and set the variable at the first start alone.
+
+Settings are flags, or keys of the same names in the file --config; ` + "`drover server config`" + `
+shows what counts.`,
+		Args: usageerr.Needs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := f.options(a)
-			if err != nil {
-				return err
+			_, err := f.configured(a, cmd)
+			if err == nil {
+				err = a.serve(cmd.Context(), f)
 			}
-			tunnel.LogTo(o.Logger)
-			if a.environ("GOGC") == "" {
-				// A quarter less memory at its height for a tenth more processor time, while thousands of hosts report.
-				debug.SetGCPercent(50)
-			}
-			if f.pprof == "" {
-				return server.Run(cmd.Context(), o)
-			}
-			stop, err := serveProfiles(cmd.Context(), f.pprof)
-			if err != nil {
-				return err
-			}
-			return errors.Join(server.Run(cmd.Context(), o), stop())
+			Ended(err)
+			return err
 		},
 	}
+	f.register(cmd)
+	cmd.AddCommand(a.Others...)
+	cmd.AddCommand(a.configCommand(), a.checkCommand(), a.installCommand(), a.uninstallCommand())
+	return cmd
+}
+
+// serve runs a server, and tells systemd's watchdog that it answers.
+func (a *App) serve(ctx context.Context, f serverFlags) error {
+	o, err := f.options(a)
+	if err != nil {
+		return err
+	}
+	tunnel.LogTo(o.Logger)
+	if a.Environ("GOGC") == "" {
+		// A quarter less memory at its height for a tenth more processor time, while thousands of hosts report.
+		debug.SetGCPercent(50)
+	}
+	stopWatch := Watch(ctx, o.DataDir, o.Logger)
+	defer stopWatch()
+	if f.pprof == "" {
+		return server.Run(ctx, o)
+	}
+	stop, err := serveProfiles(ctx, f.pprof)
+	if err != nil {
+		return err
+	}
+	return errors.Join(server.Run(ctx, o), stop())
+}
+
+// register makes the flags, which are the keys of the configuration file, too.
+func (f *serverFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config", config.Path, "configuration file: YAML whose keys are the names of these flags, which win over it")
 	flags.StringVar(&f.Listen, "listen", ":8443", "address to serve https on")
 	flags.StringVar(&f.ServerURL, "server-url", "", "https URL by which hosts and people reach this server (default: this host's first address)")
 	flags.StringVar(&f.PeerURL, "peer-url", "", "https URL by which other servers on the same etcd reach this one (default: this host's first address)")
@@ -83,24 +114,21 @@ that matters, and set the variable at the first start alone.`,
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&f.pprof, "pprof", "", "loopback address to serve profiles on, for developers")
 	cmd.Flag("pprof").Hidden = true
+	flags.StringVar(&f.bootstrapPassword, "bootstrap-password-file", "", "file whose first line is the first administrator's password, which others may not read")
 	f.backupFlags(cmd)
-	cmd.AddCommand((&backup.App{
-		Client: a.client, DataDir: func() string { return a.given.DataDir }, Tabular: a.tabular, Print: func(v any) error { return a.show(v, nil) }, Usage: usage, Out: a.Out, Err: a.Err,
-	}).Commands()...)
-	return cmd
 }
 
-func (f serverFlags) options(a *app) (server.Options, error) {
+func (f serverFlags) options(a *App) (server.Options, error) {
 	o := f.Options
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return o, usage("--log-level %q is none of debug, info, warn, error", f.logLevel)
+		return o, usageerr.Errorf("--log-level %q is none of debug, info, warn, error", f.logLevel)
 	}
-	if err := checkListen(o.Listen, a.given.DataDir); err != nil {
+	if err := errors.Join(checkOwner(a.DataDir()), checkListen(o.Listen, a.DataDir())); err != nil {
 		return o, err
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
-		return o, usage("--tls-cert and --tls-key go together")
+		return o, usageerr.Errorf("--tls-cert and --tls-key go together")
 	}
 	if len(o.Store.Endpoints) > 0 {
 		config, err := f.etcdTLS()
@@ -110,15 +138,22 @@ func (f serverFlags) options(a *app) (server.Options, error) {
 		o.Store.TLS = config
 	}
 	o.ServerURL, o.PeerURL = strings.TrimRight(o.ServerURL, "/"), strings.TrimRight(o.PeerURL, "/")
-	o.DataDir = a.given.DataDir
+	o.DataDir = a.DataDir()
 	var err error
 	if err = f.schedule(&o); err != nil {
 		return o, err
 	}
-	if o.BootstrapPassword, err = bootstrapPassword(a.environ); err != nil {
+	if o.BootstrapPassword, err = bootstrapPassword(a.Environ); err != nil {
 		return o, err
 	}
-	o.Environ, o.Out, o.Now = a.environ, a.Out, time.Now
+	if f.bootstrapPassword != "" {
+		text, err := a.Secret(f.bootstrapPassword)
+		if err != nil {
+			return o, fmt.Errorf("the first administrator's password: %w", err)
+		}
+		o.BootstrapPassword, _, _ = strings.Cut(text, "\n")
+	}
+	o.Environ, o.Out, o.Now = a.Environ, a.Out, time.Now
 	o.Logger = slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
 	return o, nil
 }
@@ -139,7 +174,7 @@ func (f serverFlags) schedule(o *server.Options) (err error) {
 	s := &o.Backups
 	if s.Dir == "" {
 		if len(f.backupRecipients) > 0 || f.backupPassphrase != "" || f.backupBucket != "" || f.backupKeys {
-			return usage("--backup-s3, --backup-encrypt-to, --backup-passphrase-file and --backup-with-keys are of no use without --backup-dir")
+			return usageerr.Errorf("--backup-s3, --backup-encrypt-to, --backup-passphrase-file and --backup-with-keys are of no use without --backup-dir")
 		}
 		return nil
 	}
@@ -162,7 +197,7 @@ func (f serverFlags) schedule(o *server.Options) (err error) {
 // program that the server starts inherits it.
 func bootstrapPassword(environ func(string) string) (password string, err error) {
 	for _, name := range []string{"DROVER_BOOTSTRAP_PASSWORD", "CATTLE_BOOTSTRAP_PASSWORD"} {
-		password = firstOf(password, environ(name))
+		password = cmp.Or(password, environ(name))
 		if err := os.Unsetenv(name); err != nil {
 			return "", fmt.Errorf("remove %s from the environment: %w", name, err)
 		}
@@ -170,11 +205,28 @@ func bootstrapPassword(environ func(string) string) (password string, err error)
 	return password, nil
 }
 
+// checkOwner says that a data directory is another user's: what a server wrote there as this one, that user's could not read.
+func checkOwner(dataDir string) error {
+	info, err := os.Stat(dataDir)
+	if err != nil {
+		return nil // the server makes it, or says what is wrong
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(stat.Uid) == os.Geteuid() {
+		return nil
+	}
+	owner := fmt.Sprint("user ", stat.Uid)
+	if u, err := user.LookupId(fmt.Sprint(stat.Uid)); err == nil {
+		owner = "user " + u.Username
+	}
+	return fmt.Errorf("the data directory %s belongs to %s: start the server as that user (`systemctl start drover` where it is installed), or give the directory to this one with chown -R", dataDir, owner)
+}
+
 // checkListen says what is wrong with an address to listen on before the first start makes
 // anything. Where there is a data directory already, who else uses that is the better thing to say.
 func checkListen(address, dataDir string) error {
 	if _, _, err := net.SplitHostPort(address); err != nil {
-		return usage("--listen %q is not an address and a port, as in :8443 or 192.0.2.10:8443", address)
+		return usageerr.Errorf("--listen %q is not an address and a port, as in :8443 or 192.0.2.10:8443", address)
 	}
 	if _, err := os.Stat(dataDir); err == nil {
 		return nil

@@ -1,4 +1,4 @@
-package cli
+package service
 
 // Profiles of a running server, for those who measure it. They show what is in its memory, so they are served on
 // loopback only and only when asked for.

@@ -1,0 +1,130 @@
+package service
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/drover-project/drover/cmd/drover/check"
+	"github.com/drover-project/drover/cmd/drover/config"
+	"github.com/drover-project/drover/cmd/drover/output"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
+)
+
+// configCommand shows what a server would start with.
+func (a *App) configCommand() *cobra.Command {
+	var f serverFlags
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show the settings that a server on this host starts with, and where each is from",
+		Long: `Show the settings that a server on this host starts with, and where each is from: a flag, a line of
+the configuration file, or the default. The file is YAML whose keys are the names of the flags of
+drover server; a key that is none, or is there twice, is refused with its line.`,
+		Args: usageerr.Needs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			values, err := f.configured(a, cmd)
+			if err != nil {
+				return err
+			}
+			return a.Show(values, func(t *output.Table) {
+				t.Row("NAME", "VALUE", "FROM")
+				for _, v := range values {
+					t.Row(v.Name, v.Value, v.From)
+				}
+			})
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+// configured fills in what the configuration file says and the command line does not.
+func (f *serverFlags) configured(a *App, cmd *cobra.Command) ([]config.Value, error) {
+	isKey := func(flag *pflag.Flag) bool {
+		return flag.Name == "data-dir" || flag.Name != "config" && flag.Name != "help" && cmd.LocalNonPersistentFlags().Lookup(flag.Name) != nil
+	}
+	file, err := config.Read(f.config, cmd.Flags().Changed("config"))
+	if err == nil {
+		err = file.Into(cmd.Flags(), isKey)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Credentials of the unit, by their usual names.
+	for name, into := range map[string]*string{"drover.bootstrap-password": &f.bootstrapPassword, "drover.encryption-key": &f.Store.KeyFile} {
+		if path := filepath.Join(a.Environ("CREDENTIALS_DIRECTORY"), name); *into == "" && filepath.IsAbs(path) {
+			if _, err := os.Stat(path); err == nil {
+				*into = path
+			}
+		}
+	}
+	return file.Effective(cmd.Flags(), isKey), nil
+}
+
+// checkCommand looks at what a server needs of its host.
+func (a *App) checkCommand() *cobra.Command {
+	var f serverFlags
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Look at what a server needs of this host, before it starts or while it runs",
+		Long: `Look at what a server needs of this host, before it starts or while it runs: clock, data directory and
+keys, room and speed of the disk, open files, etcd, the port, the certificate, the address by which
+hosts reach it, the proxy. It takes the flags and the file of the server, and changes nothing.
+
+The exit code is 1 when an error was found: the server would not start, or would not be reached. A
+warning is what becomes one.`,
+		Args: usageerr.Needs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := f.configured(a, cmd); err != nil {
+				return err
+			}
+			in, err := f.toCheck(cmd.Context(), a)
+			if err != nil {
+				return err
+			}
+			found := check.Run(cmd.Context(), in)
+			if err := a.Show(found, func(t *output.Table) {
+				t.Row("LEVEL", "CHECK", "FOUND", "WHAT TO DO")
+				for _, one := range found {
+					t.Row(string(one.Level), one.Check, one.Says, one.Do)
+				}
+			}); err != nil {
+				return err
+			}
+			if check.Worst(found) == check.Error {
+				return fmt.Errorf("a server with these settings does not work on this host: see the lines with %s", check.Error)
+			}
+			return nil
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+// toCheck is what a server with the flags would start with.
+func (f serverFlags) toCheck(ctx context.Context, a *App) (check.Input, error) {
+	var trust *tls.Config
+	if len(f.Store.Endpoints) > 0 {
+		var err error
+		if trust, err = f.etcdTLS(); err != nil {
+			return check.Input{}, err
+		}
+	}
+	program, err := os.Executable()
+	if err != nil {
+		program = "" // the clock is not compared then
+	}
+	address, err := os.ReadFile(filepath.Join(a.DataDir(), localURL))
+	return check.Input{
+		DataDir: a.DataDir(), Listen: f.Listen, ServerURL: strings.TrimRight(f.ServerURL, "/"), CertFile: f.CertFile, CertKeyFile: f.KeyFile, CAFile: f.CAFile,
+		EncryptionKeyFile: f.Store.KeyFile, Endpoints: f.Store.Endpoints, EndpointTLS: trust, Environ: a.Environ, Now: time.Now, Program: program,
+		Running: err == nil && check.Answers(ctx, strings.TrimSpace(string(address))),
+	}, nil
+}
