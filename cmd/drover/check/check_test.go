@@ -43,7 +43,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 func certified(t *testing.T, name string, begins, ends time.Time) (cert, key, ca string) {
 	t.Helper()
 	dir := t.TempDir()
-	make := func(file string, template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	sign := func(file string, template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 		own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -67,10 +67,10 @@ func certified(t *testing.T, name string, begins, ends time.Time) (cert, key, ca
 		}
 		return is, own
 	}
-	root, rootKey := make("ca", &x509.Certificate{
+	root, rootKey := sign("ca", &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "office"}, NotBefore: begins, NotAfter: ends, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}, nil, nil)
-	make("server", &x509.Certificate{
+	sign("server", &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: begins, NotAfter: ends, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}, root, rootKey)
 	return filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key"), filepath.Join(dir, "ca.crt")

@@ -296,7 +296,7 @@ func firstPassword(owner *user.User) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(firstUnit), 0o755); err != nil {
 		return "", fmt.Errorf("write the unit of the first start: %w", err)
 	}
-	if err := os.WriteFile(firstUnit, []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(firstUnit, []byte(text), 0o644); err != nil { // #nosec G306 -- a unit, which systemctl of any user shows
 		return "", fmt.Errorf("write the unit of the first start: %w", err)
 	}
 	return password, nil

@@ -131,11 +131,11 @@ func (f serverFlags) options(a *App) (server.Options, error) {
 		return o, usageerr.Errorf("--tls-cert and --tls-key go together")
 	}
 	if len(o.Store.Endpoints) > 0 {
-		config, err := f.etcdTLS()
+		trust, err := f.etcdTLS()
 		if err != nil {
 			return o, err
 		}
-		o.Store.TLS = config
+		o.Store.TLS = trust
 	}
 	o.ServerURL, o.PeerURL = strings.TrimRight(o.ServerURL, "/"), strings.TrimRight(o.PeerURL, "/")
 	o.DataDir = a.DataDir()
@@ -242,14 +242,14 @@ func (f serverFlags) etcdTLS() (*tls.Config, error) {
 	if f.etcdCA == "" && f.etcdCert == "" {
 		return nil, nil
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	trust := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.etcdCA != "" {
 		pem, err := os.ReadFile(f.etcdCA)
 		if err != nil {
 			return nil, fmt.Errorf("read --etcd-ca: %w", err)
 		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
+		trust.RootCAs = x509.NewCertPool()
+		if !trust.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("read --etcd-ca: %s is not a PEM certificate", f.etcdCA)
 		}
 	}
@@ -258,7 +258,7 @@ func (f serverFlags) etcdTLS() (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read --etcd-cert and --etcd-key: %w", err)
 		}
-		config.Certificates = []tls.Certificate{pair}
+		trust.Certificates = []tls.Certificate{pair}
 	}
-	return config, nil
+	return trust, nil
 }
