@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/drover-project/drover/plans"
@@ -21,6 +22,13 @@ func TestMemoryAfterLargePlans(t *testing.T) {
 	// The rest of what is resident is the program itself, which the kernel can drop at any time.
 	// At their most the plans took some 14 MiB; the last one is kept, to put its files back.
 	const most = 9 << 10
+	t.Cleanup(func() {
+		if t.Failed() { // then the log ends with where each goroutine is
+			t.Logf("%d KiB without a file behind them", s.agent.memory(t, "RssAnon"))
+			_ = s.agent.Process.Signal(syscall.SIGQUIT)
+			<-s.agent.ended
+		}
+	})
 	s.until("the memory is given back", func() bool { return s.agent.memory(t, "RssAnon") <= most })
 	t.Logf("%.1f MiB resident, at most %.1f", float64(s.agent.resident(t))/1024, float64(s.agent.peak(t))/1024)
 }
