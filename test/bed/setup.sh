@@ -66,6 +66,7 @@ test_needs() {
 		bzip2 bzip2
 		shellcheck shellcheck
 		busybox busybox-static
+		promtool prometheus
 		/etc/ssl/certs/ca-certificates.crt ca-certificates
 	NEEDS
 }

@@ -27,6 +27,7 @@ var allowed = map[string]string{
 	"daemon/config TestFind/the_default":                "a machine with an agent of the original's has another default",
 	"packaging TestHeaders/interfaces/busybox":          "busybox's shell asks the real interfaces; the other shells run the case",
 	"packaging TestSystemdAcceptsTheUnit":               "systemd is not installed for unit tests; `make e2e` has the unit verified on its hosts",
+	"packaging TestSystemdAcceptsTheServersUnit":        "systemd is not installed for unit tests; `make e2e` has the unit analysed on its host",
 	"daemon/selfupdate TestSystemdAcceptsTheJudgesUnit": "as above",
 	"test/bed/dns TestNamesLeadWhereTheyAreSetTo":       "another name service may have the port",
 }

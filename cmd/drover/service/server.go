@@ -65,7 +65,7 @@ shows what counts.`,
 	}
 	f.register(cmd)
 	cmd.AddCommand(a.Others...)
-	cmd.AddCommand(a.configCommand(), a.checkCommand(), a.installCommand(), a.uninstallCommand())
+	cmd.AddCommand(a.configCommand(), a.checkCommand(), a.installCommand(), a.uninstallCommand(), a.monitoringCommand())
 	return cmd
 }
 
