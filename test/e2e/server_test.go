@@ -132,7 +132,7 @@ func (s *service) install() {
 	s.fails("setpriv --reuid=1 --clear-groups /root/v1 server install", "run it with sudo")
 	out := s.sh("/root/v1 server install --server-url %s", s.url)
 	found := regexp.MustCompile(`password ([a-z0-9]{20,}):`).FindStringSubmatch(out)
-	if found == nil || !strings.Contains(out, "serves "+s.url) {
+	if found == nil || !strings.Contains(out, "the server is at "+s.url+" (drover v1;") {
 		s.Fatalf("it says %q", out)
 	}
 	s.sh("test \"$(ps -o user= -C drover)\" = drover")
@@ -187,7 +187,7 @@ func (s *service) credential() {
 
 func (s *service) upgrade() {
 	out := s.sh("/root/v2 server install")
-	if !strings.Contains(out, "drover v2 serves "+s.url) || strings.Contains(out, "password") {
+	if !strings.Contains(out, "the server is at "+s.url+" (drover v2;") || strings.Contains(out, "password") {
 		s.Errorf("it says %q", out)
 	}
 	s.sh("drover --version | grep -q v2 && drover fleets ls | grep -q edge")

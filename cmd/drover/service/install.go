@@ -186,7 +186,7 @@ func (a *App) tell(ctx context.Context, dir, password string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Out, "drover %s serves %s (systemctl status drover; %s; data in %s)\n", drover.Version, url, config.Path, dir)
+	fmt.Fprintf(a.Out, "the server is at %s (drover %s; systemctl status drover; %s; data in %s)\n", url, drover.Version, config.Path, dir)
 	if password != "" {
 		fmt.Fprintf(a.Out, "log in as admin with the password %s: it has to be changed then\n", password)
 	}
