@@ -130,6 +130,10 @@ func (s *service) until(script string) {
 
 func (s *service) install() {
 	s.fails("setpriv --reuid=1 --clear-groups /root/v1 server install", "run it with sudo")
+	// A first start that fails is no first start: the next one has the first login still.
+	s.sh("systemd-run --quiet --unit=taken --socket-property=ListenStream=8443 true")
+	s.fails("/root/v1 server install --server-url "+s.url, "if another program has the port")
+	s.sh("systemctl stop taken.socket")
 	out := s.sh("/root/v1 server install --server-url %s", s.url)
 	found := regexp.MustCompile(`password ([a-z0-9]{20,}):`).FindStringSubmatch(out)
 	if found == nil || !strings.Contains(out, "the server is at "+s.url+" (drover v1;") {

@@ -207,23 +207,25 @@ func (a *app) credentialCommand() *cobra.Command {
 // serverCommand is drover server, and what saves a server and brings it back.
 func (a *app) serverCommand() *cobra.Command {
 	dataDir := func() string { return a.given.DataDir }
-	askURL := func(ctx context.Context, dataDir string) (string, error) {
+	askURL := func(ctx context.Context, dataDir, password string) (string, bool, error) {
 		// Not by a login of the person who installs it, which may be to another server.
 		found, err := contexts.Resolve(contexts.Given{DataDir: dataDir, DataDirAsked: true}, func(string) string { return "" })
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
 		c, err := client.New(found.Config())
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
-		var setting struct {
+		var url struct {
 			Value string `json:"value"`
 		}
-		if err := c.Get(ctx, "/v3/settings/server-url", &setting); err != nil {
-			return "", fmt.Errorf("ask the server for its address: %w", err)
+		if err := c.Get(ctx, "/v3/settings/server-url", &url); err != nil {
+			return "", false, fmt.Errorf("ask the server for its address: %w", err)
 		}
-		return firstOf(setting.Value, c.Server()), nil
+		login := map[string]string{"username": "admin", "password": password}
+		is := password != "" && c.Send(ctx, http.MethodPost, "/v3-public/localProviders/local?action=login", login, &struct{}{}) == nil
+		return firstOf(url.Value, c.Server()), is, nil
 	}
 	return (&service.App{
 		Out: a.Out, Err: a.Err, Environ: a.environ, DataDir: dataDir, Show: a.show, Ask: askURL,

@@ -162,7 +162,8 @@ func (a *App) start(ctx context.Context, text string) error {
 		return err
 	}
 	password := ""
-	if _, err := os.Stat(filepath.Join(dir, "etcd")); errors.Is(err, fs.ErrNotExist) {
+	// The first administrator comes with this file. A store without it is of a first start that failed.
+	if _, err := os.Stat(filepath.Join(dir, "admin-token")); errors.Is(err, fs.ErrNotExist) {
 		if password, err = firstPassword(owner); err != nil {
 			return err
 		}
@@ -182,12 +183,12 @@ func (a *App) start(ctx context.Context, text string) error {
 
 // tell prints how the server is reached, and the first login where it has just been made.
 func (a *App) tell(ctx context.Context, dir, password string) error {
-	url, err := a.Ask(ctx, dir)
+	url, is, err := a.Ask(ctx, dir, password)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.Out, "the server is at %s (drover %s; systemctl status drover; %s; data in %s)\n", url, drover.Version, config.Path, dir)
-	if password != "" {
+	if is {
 		fmt.Fprintf(a.Out, "log in as admin with the password %s: it has to be changed then\n", password)
 	}
 	fmt.Fprintf(a.Out, "as root on this host no login is needed: try `drover clusters ls`, or open %s/dashboard/\n", url)

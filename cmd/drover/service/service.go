@@ -27,8 +27,9 @@ type App struct {
 	Show func(value any, fill func(*output.Table)) error
 	// Secret reads a file that others may not read.
 	Secret func(name string) (string, error)
-	// Ask says how people reach the server with a data directory on this host.
-	Ask func(ctx context.Context, dataDir string) (url string, err error)
+	// Ask says how people reach the server with a data directory on this host, and whether a password is the administrator's: of servers
+	// that share an etcd the first one has made it.
+	Ask func(ctx context.Context, dataDir, password string) (url string, is bool, err error)
 	// Others are further commands below drover server.
 	Others []*cobra.Command
 }
