@@ -25,7 +25,7 @@ var places = map[string]struct {
 	"cmd/drover/check": {
 		why: "Files and addresses are those of the server's own configuration; of what answers only the status, the version and the size are " +
 			"used, and an error names the place. The measure of the disk has a name of its own, and goes.",
-		sites: []string{"client in Answers ×2", "file in chain", "file in slowest ×2"},
+		sites: []string{"client in Answers ×2", "file in Answers", "file in chain", "file in slowest ×2"},
 	},
 	"cmd/drover/config": {
 		why:   "The configuration file is the administrator's; it is bounded and read strictly.",
@@ -35,9 +35,9 @@ var places = map[string]struct {
 		why: "Files are those of the server's flags, and of the installation at fixed paths; the data directory is the configuration's, below " +
 			"which names are followed without links (os.Root). Programs are the host's own, with fixed arguments. The server asks itself.",
 		sites: []string{
-			"client in Watch ×2", "client in answers", "file in App.purge ×2", "file in App.start ×2", "file in App.uninstall", "file in answers",
+			"file in App.purge ×2", "file in App.start ×2", "file in App.uninstall",
 			"file in copyProgram ×6", "file in firstPassword ×7", "file in forgetFirst ×2", "file in idle", "file in ownData", "file in place ×4",
-			"file in serverFlags.etcdTLS", "file in serverFlags.toCheck", "program in command", "program in idle", "program in lastLines",
+			"file in serverFlags.etcdTLS", "program in command", "program in idle", "program in lastLines",
 		},
 	},
 	"cmd/drover/contexts": {

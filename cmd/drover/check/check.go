@@ -6,6 +6,9 @@ import (
 	"context"
 	"crypto/tls"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -68,12 +71,16 @@ func Worst(all []Finding) Level {
 
 func one(f Finding) []Finding { return []Finding{f} }
 
-// Answers says whether a server answers at an address on this host; any certificate will do.
-func Answers(ctx context.Context, address string) bool {
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+// Answers says whether the server with a data directory answers on this host, in a time; any certificate will do.
+func Answers(ctx context.Context, dataDir string, within time.Duration) bool {
+	address, err := os.ReadFile(filepath.Join(dataDir, "local-url"))
+	if err != nil {
+		return false // it was never started, or not yet
+	}
+	client := &http.Client{Timeout: within, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // #nosec G402 -- it is asked whether it answers, and told nothing
 	}}
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/ping", nil)
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSpace(string(address))+"/ping", nil)
 	if err != nil {
 		return false
 	}

@@ -121,10 +121,9 @@ func (f serverFlags) toCheck(ctx context.Context, a *App) (check.Input, error) {
 	if err != nil {
 		program = "" // the clock is not compared then
 	}
-	address, err := os.ReadFile(filepath.Join(a.DataDir(), localURL))
 	return check.Input{
 		DataDir: a.DataDir(), Listen: f.Listen, ServerURL: strings.TrimRight(f.ServerURL, "/"), CertFile: f.CertFile, CertKeyFile: f.KeyFile, CAFile: f.CAFile,
 		EncryptionKeyFile: f.Store.KeyFile, Endpoints: f.Store.Endpoints, EndpointTLS: trust, Environ: a.Environ, Now: time.Now, Program: program,
-		Running: err == nil && check.Answers(ctx, strings.TrimSpace(string(address))),
+		Running: check.Answers(ctx, a.DataDir(), 5*time.Second),
 	}, nil
 }
