@@ -3,7 +3,8 @@
 #
 #   setup.sh          what `make test` and the quick start need: test and bed below
 #   setup.sh test     what `make test` needs: a C compiler for the race detector, and the tools the tests call
-#   setup.sh people   what logins at real directories need: OpenLDAP, Samba for an Active Directory, and node for a provider of OpenID Connect
+#   setup.sh people   what logins at real directories need: OpenLDAP, Samba for an Active Directory, and node for a provider of OpenID Connect;
+#                     promtool, which reads the rules for Prometheus. Their packages start services, so that no other target installs them
 #   setup.sh bed      what hosts in containers need: Docker, debootstrap, iproute2, iptables; libseccomp, which their runc is built with
 #   setup.sh page     what the tests of the page need, which no other has: Chromium, and npm for what checks it
 #
@@ -18,7 +19,7 @@ main() {
 	page) wanted=$(page_needs) ;;
 	all) wanted=$(test_needs && bed_needs) ;;
 	*)
-		sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+		sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
 		exit 2
 		;;
 	esac
@@ -66,7 +67,6 @@ test_needs() {
 		bzip2 bzip2
 		shellcheck shellcheck
 		busybox busybox-static
-		promtool prometheus
 		/etc/ssl/certs/ca-certificates.crt ca-certificates
 	NEEDS
 }
@@ -74,6 +74,7 @@ test_needs() {
 people_needs() {
 	cat <<-'NEEDS'
 		slapd slapd
+		promtool prometheus
 		samba samba-ad-dc
 		/usr/share/samba/setup/provision.ldif samba-ad-provision
 		/usr/lib/python3/dist-packages/samba python3-samba

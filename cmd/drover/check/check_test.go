@@ -10,6 +10,8 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -177,5 +179,37 @@ func TestTheDiskIsLeftAsItWas(t *testing.T) {
 	cancel()
 	if found := disk(ended, in); found[1].Level != Error {
 		t.Error(found)
+	}
+}
+
+// TestAnswers: a server lives that answers its own request, and not one that refuses it, hangs, or was never started.
+func TestAnswers(t *testing.T) {
+	release := make(chan struct{})
+	for _, c := range []struct {
+		name  string
+		serve http.HandlerFunc
+		want  bool
+	}{
+		{"answers", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("pong")) }, true},
+		{"refuses", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, false},
+		{"hangs", func(http.ResponseWriter, *http.Request) { <-release }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := httptest.NewTLSServer(c.serve)
+			defer server.Close()
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "local-url"), server.URL+"\n", 0o600)
+			within := time.Minute
+			if c.name == "hangs" {
+				within = 50 * time.Millisecond
+				time.AfterFunc(time.Second, func() { close(release) })
+			}
+			if is := Answers(t.Context(), dir, within); is != c.want {
+				t.Errorf("it says %t", is)
+			}
+		})
+	}
+	if Answers(t.Context(), t.TempDir(), time.Minute) {
+		t.Error("a server that was never started answers")
 	}
 }
