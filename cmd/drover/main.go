@@ -1,5 +1,5 @@
-// Command drover is the management server and the operator's command line, one binary. The server starts it under another
-// name for lines of kubectl that people type into its page.
+// Command drover is the management server and the operator's command line, one binary, and on systems
+// other than Linux the command line alone.
 package main
 
 import (
@@ -9,14 +9,10 @@ import (
 	"syscall"
 
 	"github.com/drover-project/drover/cmd/drover/cli"
-	"github.com/drover-project/drover/server/kubectl"
-	"github.com/drover-project/drover/server/kubectl/commands"
 )
 
 func main() {
-	if os.Args[0] == kubectl.Program {
-		os.Exit(commands.Main(os.Stdin, os.Stdout, os.Stderr))
-	}
+	inPlaceOfMain()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal ends things in order; a second one ends them at once.
 	context.AfterFunc(ctx, stop)

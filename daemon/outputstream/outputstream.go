@@ -7,15 +7,7 @@
 // No writer waits for a reader: a reader asks, and what it does not fetch in time is gone.
 package outputstream
 
-import (
-	"slices"
-	"sync"
-	"time"
-
-	"github.com/drover-project/drover/plans/apply/output"
-
-	"github.com/drover-project/drover/plans/apply"
-)
+import "time"
 
 const (
 	// maxTracks is how many tries of instructions are kept, maxTrack how much memory the output
@@ -29,7 +21,53 @@ const (
 	// one costs beside its bytes.
 	maxPiece  = 4 << 10
 	pieceCost = 64
+	// silence is after which time without a record an empty line is sent, so that a reader who is gone is noticed.
+	silence = 20 * time.Second
 )
+
+// Kinds of records.
+const (
+	Began    = "began"    // a try begins here; Name and Plan say what it is
+	Output   = "output"   // Data, printed to Stream at Offset
+	Progress = "progress" // a step of something that takes long, in Text
+	Gone     = "gone"     // Bytes of output from Offset on are not kept
+	Ended    = "ended"    // the try ended with ExitCode; Text is the reason of a failure
+	Lost     = "lost"     // of the server: the way to the host was lost, by Text; it says nothing of the output
+)
+
+// Record is one thing that a reader gets. As JSON it is one line of GET /v1/output.
+type Record struct {
+	Kind string `json:"kind"`
+	Key
+	Name     string    `json:"name,omitempty"`
+	Plan     string    `json:"plan,omitempty"` // its checksum
+	Time     time.Time `json:"time,omitzero"`
+	Stream   string    `json:"stream,omitempty"`
+	Offset   int64     `json:"offset"`
+	Data     []byte    `json:"data,omitempty"`
+	Bytes    int64     `json:"bytes,omitempty"`
+	Text     string    `json:"text,omitempty"`
+	ExitCode int       `json:"exitCode,omitempty"`
+}
+
+// Place says where a reader begins. What is not set is open; the newest try that fits is
+// taken, and when nothing is set the first one of the newest delivery. A place that is
+// given whole and not there any more is over: the reader begins with what is kept.
+type Place struct {
+	Source, ID string
+	// Instruction is the name of an instruction, instructions[i], or the index alone.
+	Instruction string
+	Attempt     int // below 0: open
+	Offset      int64
+	// Only has the reader end with that instruction.
+	Only bool
+	// Follow has the reader wait for what is still to come.
+	Follow bool
+	// Periodic has the reader get runs of periodic instructions too, of all sources, those
+	// that are kept first: between the others, for they go on beside them. With Only it is those
+	// of the Instruction.
+	Periodic bool
+}
 
 // Key names a try of a one-time instruction, or a run of a periodic one.
 type Key struct {
@@ -41,165 +79,3 @@ type Key struct {
 
 // Periodic says whether it is a run of a periodic instruction.
 func (k Key) Periodic() bool { return k.Instruction < 0 }
-
-// Feed is what an engine reports, for readers.
-type Feed struct {
-	mu      sync.Mutex
-	tracks  []*track // tries of one-time instructions, in the order in which they began
-	runs    []*track // of periodic instructions, likewise
-	begun   int64
-	changed chan struct{} // closed at the next change; nil while no reader waits
-}
-
-// track is what is kept of one try or run.
-type track struct {
-	key      Key
-	limit    int   // of cost
-	number   int64 // counts all tracks of the feed
-	name     string
-	checksum string
-	began    time.Time
-	pieces   []piece
-	cost     int
-	end      int64 // position after the newest byte
-	steps    int   // counts the lines of progress
-	progress string
-	ended    *ending
-}
-
-type ending struct {
-	time     time.Time
-	reason   string
-	exitCode int
-}
-
-type piece struct {
-	offset int64
-	stream output.Stream
-	data   []byte
-}
-
-// New makes an empty feed.
-func New() *Feed { return &Feed{} }
-
-// Observe takes an event of an engine; others than those of instructions are ignored.
-func (f *Feed) Observe(e apply.Event) {
-	switch e.Kind {
-	case apply.InstructionBegan, apply.InstructionAttached, apply.InstructionOutput, apply.Progress, apply.InstructionEnded:
-		if e.Instruction < 0 {
-			return
-		}
-	case apply.PeriodicBegan, apply.PeriodicOutput, apply.PeriodicEnded:
-	default:
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	t := f.track(e)
-	switch e.Kind {
-	case apply.InstructionOutput, apply.PeriodicOutput:
-		t.add(e.Offset, e.Stream, e.Data)
-	case apply.Progress:
-		t.steps, t.progress = t.steps+1, e.Text
-	case apply.InstructionEnded, apply.PeriodicEnded:
-		t.ended = &ending{e.Time, e.Text, e.ExitCode}
-	}
-	if f.changed != nil {
-		close(f.changed)
-		f.changed = nil
-	}
-}
-
-// track finds the try or run that an event is about, or begins it. An older one makes room.
-func (f *Feed) track(e apply.Event) *track {
-	key := Key{e.Source, e.ID, e.Instruction, e.Attempt}
-	all := &f.tracks
-	if key.Periodic() {
-		all = &f.runs
-	}
-	for i := len(*all) - 1; i >= 0; i-- {
-		if (*all)[i].key == key {
-			return (*all)[i]
-		}
-	}
-	f.begun++
-	t := &track{key: key, limit: maxTrack, number: f.begun, name: e.Name, checksum: e.Checksum, began: e.Time}
-	if key.Periodic() {
-		t.limit = maxRun
-		f.runs = roomFor(f.runs, t)
-	} else if len(f.tracks) == maxTracks {
-		f.tracks = append(f.tracks[:0:0], f.tracks[1:]...)
-	}
-	*all = append(*all, t)
-	return t
-}
-
-// roomFor leaves out the run before of the same instruction, so that one that comes often
-// does not take the place of those that come seldom; if there is none, the oldest one.
-func roomFor(runs []*track, t *track) []*track {
-	out := slices.IndexFunc(runs, func(old *track) bool {
-		return old.key.Source == t.key.Source && old.name == t.name
-	})
-	if out < 0 && len(runs) == maxRuns {
-		out = 0
-	}
-	if out < 0 {
-		return runs
-	}
-	return append(append(runs[:0:0], runs[:out]...), runs[out+1:]...)
-}
-
-// add keeps what it does not have yet. The oldest bytes make room.
-func (t *track) add(offset int64, stream output.Stream, data []byte) {
-	if known := t.end - offset; known > 0 {
-		if known >= int64(len(data)) {
-			return // reported again after a restart
-		}
-		offset, data = t.end, data[known:]
-	}
-	for len(data) > 0 {
-		n := t.extend(offset, stream, data)
-		offset, data = offset+int64(n), data[n:]
-	}
-	t.end = offset
-	for t.cost > t.limit {
-		t.cost -= cap(t.pieces[0].data) + pieceCost
-		t.pieces[0] = piece{}
-		t.pieces = t.pieces[1:]
-	}
-}
-
-// extend puts the beginning of data to the newest piece or into one of its own, and says how much that was.
-func (t *track) extend(offset int64, stream output.Stream, data []byte) int {
-	if last := len(t.pieces) - 1; last >= 0 {
-		p := &t.pieces[last]
-		if room := maxPiece - len(p.data); room > 0 && p.stream == stream && p.offset+int64(len(p.data)) == offset {
-			n, before := min(room, len(data)), cap(p.data)
-			p.data = append(p.data, data[:n]...)
-			t.cost += cap(p.data) - before
-			return n
-		}
-	}
-	n := min(maxPiece, len(data))
-	p := piece{offset, stream, append([]byte(nil), data[:n]...)}
-	t.pieces = append(t.pieces, p)
-	t.cost += cap(p.data) + pieceCost
-	return n
-}
-
-// Tail is the end of what a try printed that is kept, at most limit bytes.
-func (f *Feed) Tail(key Key, limit int) []byte {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, t := range f.tracks {
-		if t.key != key {
-			continue
-		}
-		var tail []byte
-		for i := len(t.pieces) - 1; i >= 0 && len(tail) < limit; i-- {
-			tail = append(append([]byte(nil), t.pieces[i].data...), tail...)
-		}
-		return tail[max(len(tail)-limit, 0):]
-	}
-	return nil
-}

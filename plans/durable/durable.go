@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // File is the new content of a file. It first stands beside it as "<Path>.tmp" (left over by
@@ -67,16 +66,16 @@ func WriteFiles(files ...File) (err error) {
 	return nil
 }
 
+// ErrLocked says that another program has locked a file.
+var ErrLocked = errors.New("it is locked by another program")
+
 // Begin has the kernel begin to write a file out, so that the syncs of several files that
 // follow share one commit of the file system. It promises nothing.
 func Begin(f *os.File) {
 	if conn, err := f.SyscallConn(); err == nil {
-		_ = conn.Control(func(fd uintptr) { _ = syscall.SyncFileRange(int(fd), 0, 0, syncFileRangeWrite) })
+		_ = conn.Control(begin)
 	}
 }
-
-// syncFileRangeWrite is Linux's SYNC_FILE_RANGE_WRITE.
-const syncFileRangeWrite = 2
 
 func (f File) temp() string { return f.Path + ".tmp" }
 
@@ -133,7 +132,7 @@ func SyncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(syncDir(d), d.Close())
 }
 
 func removeIfThere(path string) error {

@@ -5,9 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // block is what file systems give out space by, in bytes.
@@ -31,7 +28,7 @@ func Rewrite(path string, data []byte) (err error) {
 	if err := f.Truncate(int64(len(data))); err != nil {
 		return err
 	}
-	if err := syscall.Fdatasync(int(f.Fd())); err != nil {
+	if err := syncData(f); err != nil {
 		return &fs.PathError{Op: "fdatasync", Path: temp, Err: err}
 	}
 	if err := exchange(temp, path); err != nil {
@@ -47,13 +44,13 @@ func Rewrite(path string, data []byte) (err error) {
 // openOwn opens a file that only its owner can read and that has no other name, made anew
 // if what is there is anything else.
 func openOwn(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_WRONLY|NoFollow|nonBlock, 0)
 	if err == nil {
 		info, err := f.Stat()
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-		if stat, ok := info.Sys().(*syscall.Stat_t); ok && info.Mode() == 0o600 && stat.Nlink == 1 && int(stat.Uid) == os.Geteuid() {
+		if info.Mode() == 0o600 && isOwn(info) {
 			return f, nil
 		}
 		if err := f.Close(); err != nil {
@@ -64,19 +61,6 @@ func openOwn(path string) (*os.File, error) {
 		return nil, err
 	}
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-}
-
-// exchange has two files change places, or the first take the other's where that is not
-// there, or where the file system cannot exchange.
-func exchange(temp, path string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
-		return os.Rename(temp, path)
-	}
-	return &os.LinkError{Op: "exchange", Old: temp, New: path, Err: err}
 }
 
 // padded fills data up to whole blocks with line ends.

@@ -20,14 +20,12 @@ import (
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/auditlog"
-	"github.com/drover-project/drover/cmd/drover/backup"
 	"github.com/drover-project/drover/cmd/drover/complete"
 	"github.com/drover-project/drover/cmd/drover/config"
 	"github.com/drover-project/drover/cmd/drover/contexts"
 	"github.com/drover-project/drover/cmd/drover/execplugin"
 	"github.com/drover-project/drover/cmd/drover/output"
 	"github.com/drover-project/drover/cmd/drover/rke"
-	"github.com/drover-project/drover/cmd/drover/service"
 	"github.com/drover-project/drover/cmd/drover/usageerr"
 )
 
@@ -202,38 +200,6 @@ func (a *app) auditCommand() *cobra.Command {
 // credentialCommand is drover token, which kubeconfigs of `clusters kubeconfig --exec` run.
 func (a *app) credentialCommand() *cobra.Command {
 	return (&execplugin.App{Client: a.client, Find: a.findCluster, Dir: a.tokenDir, Usage: usage, Out: a.Out, Now: time.Now, Parent: os.Getppid()}).Command(needs())
-}
-
-// serverCommand is drover server, and what saves a server and brings it back.
-func (a *app) serverCommand() *cobra.Command {
-	dataDir := func() string { return a.given.DataDir }
-	askURL := func(ctx context.Context, dataDir, password string) (string, bool, error) {
-		// Not by a login of the person who installs it, which may be to another server.
-		found, err := contexts.Resolve(contexts.Given{DataDir: dataDir, DataDirAsked: true}, func(string) string { return "" })
-		if err != nil {
-			return "", false, err
-		}
-		c, err := client.New(found.Config())
-		if err != nil {
-			return "", false, err
-		}
-		var url struct {
-			Value string `json:"value"`
-		}
-		if err := c.Get(ctx, "/v3/settings/server-url", &url); err != nil {
-			return "", false, fmt.Errorf("ask the server for its address: %w", err)
-		}
-		login := map[string]string{"username": "admin", "password": password}
-		is := password != "" && c.Send(ctx, http.MethodPost, "/v3-public/localProviders/local?action=login", login, &struct{}{}) == nil
-		return firstOf(url.Value, c.Server()), is, nil
-	}
-	return (&service.App{
-		Out: a.Out, Err: a.Err, Environ: a.environ, DataDir: dataDir, Show: a.show, Ask: askURL,
-		Secret: func(name string) (string, error) { return readSecret(a.In, name) },
-		Others: (&backup.App{
-			Client: a.client, DataDir: dataDir, Tabular: a.tabular, Print: func(v any) error { return a.show(v, nil) }, Usage: usage, Out: a.Out, Err: a.Err,
-		}).Commands(),
-	}).Command()
 }
 
 // tokenDir is where the tokens of kubectl are kept: beside the file of contexts.

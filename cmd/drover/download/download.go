@@ -16,7 +16,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/drover-project/drover/apitypes"
@@ -158,12 +157,12 @@ func begun(to string) (*part, error) {
 
 // open opens the file of a part, which one program at a time has.
 func open(path string, flags int) (*part, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|flags, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|durable.NoFollow|flags, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	err = durable.TryLock(f)
+	if errors.Is(err, durable.ErrLocked) {
 		err = errors.New("it is being downloaded by another program")
 	}
 	if err == nil {

@@ -19,9 +19,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/plans/durable"
 )
 
 // maxKept bounds the file of a token.
@@ -69,18 +68,18 @@ func (p place) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("keep a token: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(p.dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(filepath.Join(p.dir, "lock"), os.O_CREATE|os.O_RDWR|durable.NoFollow, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("keep a token: %w", err)
 	}
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err := durable.TryLock(f)
 		switch {
 		case err == nil:
 			return func() { _ = f.Close() }, nil // which unlocks it
-		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
+		case !errors.Is(err, durable.ErrLocked):
 			_ = f.Close()
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
@@ -95,7 +94,7 @@ func (p place) lock(ctx context.Context) (unlock func(), err error) {
 
 // read is what is kept, if anything that can be trusted is.
 func (p place) read() (kept, bool) {
-	f, err := os.OpenFile(p.file, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(p.file, os.O_RDONLY|durable.NoFollow, 0)
 	if err != nil {
 		return kept{}, false
 	}

@@ -20,10 +20,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/net/proxy"
-	"golang.org/x/sys/unix"
 
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/cmd/drover/rke/console"
+	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/config/check"
@@ -213,7 +213,7 @@ func (c *cluster) lock() (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the config: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := durable.TryLock(f); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("another command works on %s just now: wait for its end", c.files.Config)
 	}

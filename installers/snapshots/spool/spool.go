@@ -13,8 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // New makes an empty file in a directory; "" is the system's for temporary files. Close it, and it is gone. The errors are those of the file system.
@@ -64,15 +62,6 @@ func (p *place) Write(b []byte) (int, error) {
 		err = fmt.Errorf("keep it in %s: %w", dir, err)
 	}
 	return n, err
-}
-
-// Again opens a file of New a second time, for who closes what he is given. The error says that no further descriptor can be had.
-func Again(file *os.File) (*os.File, error) {
-	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open a temporary file again: %w", err)
-	}
-	return os.NewFile(uintptr(fd), file.Name()), nil
 }
 
 // Reader reads until the context ends.

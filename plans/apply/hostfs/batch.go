@@ -274,14 +274,6 @@ func (d *dirtyDirs) add(dir *os.Root) {
 	d.open = append(d.open, f)
 }
 
-func idOf(info fs.FileInfo) (dirID, bool) {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return dirID{}, false
-	}
-	return dirID{st.Dev, st.Ino}, true
-}
-
 // sync makes the names durable, in each directory once.
 func (d *dirtyDirs) sync() error {
 	err := d.err

@@ -243,14 +243,6 @@ func (o Owner) or(have State) Owner {
 	return o
 }
 
-func ownerOf(info fs.FileInfo) Owner {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return Owner{UID: -1, GID: -1}
-	}
-	return Owner{UID: int(st.Uid), GID: int(st.Gid)}
-}
-
 // temporary is the name of base's next content: hidden, of bounded length, and the same
 // each time, so that what a crash leaves is found and removed.
 func temporary(base string) string {

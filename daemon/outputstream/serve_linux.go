@@ -16,9 +16,7 @@ import (
 const (
 	// maxReaders is how many may read at the same time.
 	maxReaders = 16
-	// silence is after which time without a record an empty line is sent, so that a reader who
-	// is gone is noticed, writeLimit how long a reader may take to accept a line.
-	silence    = 20 * time.Second
+	// writeLimit is how long a reader may take to accept a line.
 	writeLimit = 30 * time.Second
 	// maxQuery bounds one parameter, in bytes.
 	maxQuery = 512

@@ -7,52 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"time"
 )
-
-// Kinds of records.
-const (
-	Began    = "began"    // a try begins here; Name and Plan say what it is
-	Output   = "output"   // Data, printed to Stream at Offset
-	Progress = "progress" // a step of something that takes long, in Text
-	Gone     = "gone"     // Bytes of output from Offset on are not kept
-	Ended    = "ended"    // the try ended with ExitCode; Text is the reason of a failure
-	Lost     = "lost"     // of the server: the way to the host was lost, by Text; it says nothing of the output
-)
-
-// Record is one thing that a reader gets. As JSON it is one line of GET /v1/output.
-type Record struct {
-	Kind string `json:"kind"`
-	Key
-	Name     string    `json:"name,omitempty"`
-	Plan     string    `json:"plan,omitempty"` // its checksum
-	Time     time.Time `json:"time,omitzero"`
-	Stream   string    `json:"stream,omitempty"`
-	Offset   int64     `json:"offset"`
-	Data     []byte    `json:"data,omitempty"`
-	Bytes    int64     `json:"bytes,omitempty"`
-	Text     string    `json:"text,omitempty"`
-	ExitCode int       `json:"exitCode,omitempty"`
-}
-
-// Place says where a reader begins. What is not set is open; the newest try that fits is
-// taken, and when nothing is set the first one of the newest delivery. A place that is
-// given whole and not there any more is over: the reader begins with what is kept.
-type Place struct {
-	Source, ID string
-	// Instruction is the name of an instruction, instructions[i], or the index alone.
-	Instruction string
-	Attempt     int // below 0: open
-	Offset      int64
-	// Only has the reader end with that instruction.
-	Only bool
-	// Follow has the reader wait for what is still to come.
-	Follow bool
-	// Periodic has the reader get runs of periodic instructions too, of all sources, those
-	// that are kept first: between the others, for they go on beside them. With Only it is those
-	// of the Instruction.
-	Periodic bool
-}
 
 // Reader reads on from a place. It is for one goroutine.
 type Reader struct {

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// inPlaceOfMain has nothing to do without a server.
+func inPlaceOfMain() {}
