@@ -15,11 +15,12 @@ build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
 	$(GO_BUILD) -tags embedassets -o bin/drover ./cmd/drover
 	cp --remove-destination $(AGENT_DIR)/rancher-system-agent-$(shell go env GOARCH) bin/rancher-system-agent
 
-agents: ## the agents that hosts download from a server
+agents: ## the agents that hosts download from a server, and compressed for the inside of it
 	GOARCH=amd64 $(GO_BUILD) -o $(AGENT_DIR)/rancher-system-agent-amd64 ./cmd/rancher-system-agent
 	GOARCH=arm64 $(GO_BUILD) -o $(AGENT_DIR)/rancher-system-agent-arm64 ./cmd/rancher-system-agent
 	GOARCH=amd64 $(GO_BUILD) -o $(AGENT_DIR)/rancher-agent-amd64 ./cmd/rancher-agent
 	GOARCH=arm64 $(GO_BUILD) -o $(AGENT_DIR)/rancher-agent-arm64 ./cmd/rancher-agent
+	go run ./packaging/compress $(AGENT_DIR)/rancher-*64
 
 IMAGE_ARCH ?= $(shell go env GOARCH)
 images: agents ## container images as archives in bin/, from scratch (BUSYBOX and KUBECTL: static programs to put into them)

@@ -315,8 +315,9 @@ var places = map[string]struct {
 		sites: []string{"file in Run", "file in data.certify", "file in identity.bootstrap"},
 	},
 	"server/assets": {
-		why:   "The directory is given by a flag; a request opens the names of a fixed list alone (allowed.Open).",
-		sites: []string{"file in Open ×2"},
+		why: "The directory is given by a flag, or is one in the data directory into which the files of this program are unpacked; a request " +
+			"opens the names of a fixed list alone (allowed.Open).",
+		sites: []string{"file in Open ×2", "file in unpacked.Open ×2", "file in unpacked.unpack ×4"},
 	},
 	"server/audit": {
 		why: "The directory is given by the server's flags; a place that a caller names is checked by ParsePlace, and files are " +

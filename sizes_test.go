@@ -32,7 +32,7 @@ var ratchet = map[string]int{
 	"methods":  429,
 	"function": 243,
 	"file":     585,
-	"crumbs":   7,
+	"crumbs":   6,
 	"server":   86511, // lines of the server, which must not grow
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +41,7 @@ type ways struct {
 }
 
 func newWays(ctx context.Context, d *data, i *identity) (w *ways, err error) {
-	files, err := assets.Open(d.AssetsDir)
+	files, err := assets.Open(d.AssetsDir, filepath.Join(d.DataDir, "assets"))
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,5 @@
 // Package assets finds the files that hosts download when they join: the system
-// agent and the node agent for each architecture. A release carries them inside the server, so that one
+// agent and the node agent for each architecture. A release carries them inside the server, compressed, so that one
 // binary is all there is to install; a build by hand has them beside it.
 package assets
 
@@ -10,8 +10,9 @@ import (
 	"path/filepath"
 )
 
-// Open gives the files of dir; without a dir those inside this binary, else those beside it. It returns an error for a dir that is not there.
-func Open(dir string) (fs.FS, error) {
+// Open gives the files of dir; without a dir those inside this binary, which are unpacked into a directory of the server's own, else those
+// beside it. It returns an error for a dir that is not there.
+func Open(dir, own string) (fs.FS, error) {
 	if dir != "" {
 		if _, err := os.Stat(dir); err != nil {
 			return nil, fmt.Errorf("open the directory of assets: %w", err)
@@ -19,7 +20,7 @@ func Open(dir string) (fs.FS, error) {
 		return only(os.DirFS(dir)), nil
 	}
 	if embedded != nil {
-		return embedded, nil
+		return only(&unpacked{from: embedded, dir: own, done: map[string]bool{}}), nil
 	}
 	self, err := os.Executable()
 	if err != nil {
