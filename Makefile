@@ -9,7 +9,7 @@ export CGO_ENABLED = 0
 export GOFLAGS = -trimpath
 GO_BUILD := go build -ldflags '$(LDFLAGS)'
 
-.PHONY: build agents images formatted test fuzz k3s rke2standin rke1images helm oidc e2e e2e-full lint bench quickstart setup setup-test setup-e2e clean
+.PHONY: build agents images release releasetools formatted test fuzz k3s rke2standin rke1images helm oidc e2e e2e-full lint bench quickstart setup setup-test setup-e2e clean
 
 build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
 	$(GO_BUILD) -tags embedassets -o bin/drover ./cmd/drover
@@ -26,14 +26,23 @@ IMAGE_ARCH ?= $(shell go env GOARCH)
 images: agents ## container images as archives in bin/, from scratch (BUSYBOX and KUBECTL: static programs to put into them)
 	go run ./packaging/images -arch $(IMAGE_ARCH) -version $(VERSION) -bin $(AGENT_DIR) -busybox $(or $(BUSYBOX),/bin/busybox) -kubectl "$(KUBECTL)" suc rancher-agent
 
+release: ## archives, packages, images, sums and their signature in bin/release (RELEASE=v1.2.3; packaging/release/release.sh has the rest)
+	./packaging/release/release.sh
+
+RELEASE_TOOL := go tool -modfile=packaging/release/tools.mod
+releasetools: ## what makes releases, built; the first time takes some minutes
+	$(RELEASE_TOOL) goreleaser --version >/dev/null
+	$(RELEASE_TOOL) cyclonedx-gomod version >/dev/null
+
 setup: ## what the test bed needs
 	./test/bed/setup.sh all
 
 setup-test: ## what the unit tests need
 	./test/bed/setup.sh test
 
-setup-e2e: ## what the end-to-end tests need beside hosts: directories of people, and Chromium
+setup-e2e: ## what the end-to-end tests need beside hosts: directories of people, what checks releases, and Chromium
 	./test/bed/setup.sh people
+	./test/bed/setup.sh release
 	./test/bed/setup.sh page
 
 # Decisions have no goroutine that could race, and many orders of events to be tried: the detector would make that five times slower.
@@ -99,7 +108,7 @@ $(PROVIDER): test/oidc/package-lock.json
 # Pictures of all pages of the web page, which people look at.
 SHOTS ?= $(CURDIR)/bin/shots
 
-e2e: k3s rke1images setup-e2e oidc ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once; three servers and a worker join and change
+e2e: k3s rke1images setup-e2e oidc releasetools ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once; three servers and a worker join and change
 	PATH="$${DROVER_CACHE:-/var/cache/drover}/k3s:$$PATH" go test -vet=off -count=1 -run 'Kubectl|TestScripts/kubeconfig' ./server/api ./server/planapi ./cmd/drover/cli # kubectl itself, which the kit of k3s has
 	DROVER_SHOTS=$(SHOTS) go test -vet=off -tags e2e -count=1 -timeout 60m ./test/...
 
@@ -116,7 +125,7 @@ lint: formatted setup-test ## formatting, vet, golangci-lint (staticcheck and go
 	else \
 		echo "known vulnerabilities were NOT looked up: $${GOVULNDB:-https://vuln.go.dev} cannot be reached (GOVULNDB takes a copy of the database)"; \
 	fi
-	shellcheck -s sh installers/*.sh install.sh system-agent-uninstall.sh packaging/suc/run.sh test/bed/setup.sh test/realk3s/image/run.sh test/rke2standin/image/*.sh test/rke1images/image/bash test/rke1images/image/install-cni.sh test/peer/build-agent.sh
+	shellcheck -s sh packaging/release/*.sh packaging/release/scripts/* installers/*.sh install.sh system-agent-uninstall.sh packaging/suc/run.sh test/bed/setup.sh test/realk3s/image/run.sh test/rke2standin/image/*.sh test/rke1images/image/bash test/rke1images/image/install-cni.sh test/peer/build-agent.sh
 	shellcheck -s sh -e SC2034,SC2154 installers/hostjob/*.sh # each stands behind once.sh
 	shellcheck -s bash test/rke1images/image/entrypoint.sh
 

@@ -31,12 +31,16 @@ var places = map[string]struct {
 		why:   "The configuration file is the administrator's; it is bounded and read strictly.",
 		sites: []string{"file in Read"},
 	},
+	"cmd/manual": {
+		why:   "The directory is named by the person who builds, and the names in it are fixed.",
+		sites: []string{"file in write ×2"},
+	},
 	"cmd/drover/service": {
 		why: "Files are those of the server's flags, and of the installation at fixed paths; the data directory is the configuration's, below " +
 			"which names are followed without links (os.Root). Programs are the host's own, with fixed arguments. The server asks itself.",
 		sites: []string{
 			"file in App.purge ×2", "file in App.start ×2", "file in App.uninstall",
-			"file in copyProgram ×6", "file in firstPassword ×7", "file in forgetFirst ×2", "file in idle", "file in ownData", "file in place ×4",
+			"file in checkKept", "file in copyProgram ×6", "file in firstPassword ×7", "file in forgetFirst ×2", "file in idle", "file in options.configure", "file in ownData", "file in place ×4",
 			"file in serverFlags.etcdTLS", "program in command", "program in idle", "program in lastLines",
 		},
 	},

@@ -14,12 +14,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // options say what images are made of.
@@ -27,6 +29,8 @@ type options struct {
 	arch, version, out string
 	// bin has the programs of this module for arch, busybox and kubectl are static ones for it.
 	bin, busybox, kubectl string
+	// server is the program of the server for arch.
+	server string
 	// ca is a bundle of the certificate authorities that an agent trusts beside a pinned one.
 	ca string
 }
@@ -44,6 +48,7 @@ type entry struct {
 	source string // file of this machine
 	link   string // target, instead of a source
 	mode   int64
+	owner  int // user and group
 }
 
 // images is the table.
@@ -56,6 +61,16 @@ var images = map[string]content{
 		Env:    []string{"PATH=/usr/bin", "SSL_CERT_DIR=/etc/kubernetes/ssl/certs"},
 		Labels: map[string]string{"io.cattle.agent": "true"}, // by which a clean-up finds agents
 	}},
+	// It has no VOLUME on purpose: that would be a nameless volume, which goes with the container, and the server could not tell.
+	"server": {name: "drover/server", entries: server, config: v1.Config{
+		Entrypoint: []string{"/usr/bin/drover"}, Cmd: []string{"server"}, User: fmt.Sprintf("%d:%[1]d", serverUser), WorkingDir: "/var/lib/drover",
+		Env:          []string{"PATH=/usr/bin", "DROVER_CONTAINER=true"},
+		ExposedPorts: map[string]struct{}{"8443/tcp": {}},
+		Healthcheck: &v1.HealthConfig{
+			Test: []string{"CMD", "/usr/bin/drover", "server", "check", "--quick"}, Interval: 30 * time.Second, Timeout: 10 * time.Second,
+			StartPeriod: time.Minute, Retries: 3,
+		},
+	}},
 }
 
 func main() {
@@ -66,6 +81,7 @@ func main() {
 	flag.StringVar(&o.bin, "bin", "server/assets/bin", "directory of the programs, NAME-ARCH")
 	flag.StringVar(&o.busybox, "busybox", "/bin/busybox", "a static busybox")
 	flag.StringVar(&o.kubectl, "kubectl", "", "a static kubectl; without it images have none")
+	flag.StringVar(&o.server, "server", "bin/drover", "the program of the server")
 	flag.StringVar(&o.ca, "ca", "/etc/ssl/certs/ca-certificates.crt", "certificate authorities that agents trust")
 	flag.Parse()
 	for _, which := range flag.Args() {
@@ -114,6 +130,20 @@ func rancherAgent(o options) ([]entry, error) {
 	}, static(program, o.arch)
 }
 
+// serverUser is the user of the server in its image, by number: there are no names.
+const serverUser = 65532
+
+// server is the management server. A volume at its data directory begins as the directory is here: the server's own.
+func server(o options) ([]entry, error) {
+	return []entry{
+		{path: "usr/bin/drover", source: o.server, mode: 0o755},
+		{path: "etc/ssl/certs/ca-certificates.crt", source: o.ca, mode: 0o644},
+		{path: "etc/drover", mode: 0o755},
+		{path: "var/lib/drover", mode: 0o700, owner: serverUser},
+		{path: "tmp", mode: 0o1777},
+	}, static(o.server, o.arch)
+}
+
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
 // static refuses a program that an image without libraries cannot run.
@@ -152,7 +182,7 @@ func write(o options, which string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(o.out, "image-"+which+"-"+o.arch+".tar")
-	return path, tarball.WriteToFile(path, tag, image)
+	return path, archive(path, tag.Name(), image)
 }
 
 func build(o options, c content) (v1.Image, error) {
@@ -164,11 +194,11 @@ func build(o options, c content) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer)), nil })
+	opened, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer)), nil }, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
 		return nil, err
 	}
-	image, err := mutate.AppendLayers(empty.Image, opened)
+	image, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), opened)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +211,7 @@ func build(o options, c content) (v1.Image, error) {
 	return mutate.ConfigFile(image, file)
 }
 
-// pack makes a layer. It has no times and no owners but root, so that equal content is an equal image.
+// pack makes a layer. It has no times, so that equal content is an equal image.
 func pack(entries []entry) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -194,7 +224,7 @@ func pack(entries []entry) ([]byte, error) {
 		var content []byte
 		switch {
 		case e.link == "" && e.source == "":
-			h.Name, h.Mode, h.Typeflag = e.path+"/", e.mode, tar.TypeDir
+			h.Name, h.Mode, h.Typeflag, h.Uid, h.Gid = e.path+"/", e.mode, tar.TypeDir, e.owner, e.owner
 			made[e.path] = true
 		case e.link == "":
 			var err error

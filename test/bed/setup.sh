@@ -5,6 +5,7 @@
 #   setup.sh test     what `make test` needs: a C compiler for the race detector, and the tools the tests call
 #   setup.sh people   what logins at real directories need: OpenLDAP, Samba for an Active Directory, and node for a provider of OpenID Connect;
 #                     promtool, which reads the rules for Prometheus. Their packages start services, so that no other target installs them
+#   setup.sh release  what checks releases: Debian's and Red Hat's tools for packages, minisign
 #   setup.sh bed      what hosts in containers need: Docker, debootstrap, iproute2, iptables; libseccomp, which their runc is built with
 #   setup.sh page     what the tests of the page need, which no other has: Chromium, and npm for what checks it
 #
@@ -16,15 +17,16 @@ main() {
 	test) wanted=$(test_needs) ;;
 	people) wanted=$(people_needs) ;;
 	bed) wanted=$(bed_needs) ;;
+	release) wanted=$(release_needs) ;;
 	page) wanted=$(page_needs) ;;
 	all) wanted=$(test_needs && bed_needs) ;;
 	*)
-		sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+		sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
 		exit 2
 		;;
 	esac
 	case "${1:-all}" in
-	test | people | page) ;;
+	test | people | page | release) ;;
 	*) watches ;;
 	esac
 	# Where root's PATH is short, these are still found.
@@ -88,6 +90,16 @@ page_needs() {
 	cat <<-'NEEDS'
 		chromium chromium
 		npm npm
+	NEEDS
+}
+
+release_needs() {
+	cat <<-'NEEDS'
+		lintian lintian
+		dpkg-scanpackages dpkg-dev
+		rpm rpm
+		minisign minisign
+		ssh-keygen openssh-client
 	NEEDS
 }
 

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -211,10 +213,31 @@ func (a *app) tokenDir() (string, error) {
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version",
+		Short: "Print the version; -o json has the commit and its time, too",
 		Args:  needs(),
 		RunE: func(*cobra.Command, []string) error {
-			return a.show(map[string]string{"version": drover.Version}, func(t *table) { t.Row(drover.Version) })
+			return a.show(versionOf(drover.Version), func(t *table) { t.Row(drover.Version) })
 		},
 	}
+}
+
+// versionOf is a version with what Go has written into the program: the commit that it is made of and its time, where it was made in a
+// repository, and whether that had changes beside it.
+func versionOf(version string) map[string]string {
+	all := map[string]string{"version": version, "platform": runtime.GOOS + "/" + runtime.GOARCH, "go": runtime.Version()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return all
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			all["commit"] = s.Value
+		case "vcs.time":
+			all["date"] = s.Value
+		case "vcs.modified":
+			all["modified"] = s.Value
+		}
+	}
+	return all
 }

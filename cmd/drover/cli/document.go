@@ -29,6 +29,21 @@ func Document(w io.Writer) {
 	document(w, root)
 }
 
+// Completion writes what a shell completes the commands by: bash, zsh or fish. The error says that there is no other, or is of w.
+func Completion(w io.Writer, shell string) error {
+	a := &app{Streams: Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, environ: func(string) string { return "" }}
+	root := a.root()
+	switch shell {
+	case "bash":
+		return root.GenBashCompletionV2(w, true)
+	case "zsh":
+		return root.GenZshCompletion(w)
+	case "fish":
+		return root.GenFishCompletion(w, true)
+	}
+	return fmt.Errorf("there is no completion for %s: bash, zsh or fish", shell)
+}
+
 func document(w io.Writer, cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		if sub.Hidden || sub.Name() == "help" {

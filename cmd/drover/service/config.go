@@ -71,6 +71,7 @@ func (f *serverFlags) configured(a *App, cmd *cobra.Command) ([]config.Value, er
 // checkCommand looks at what a server needs of its host.
 func (a *App) checkCommand() *cobra.Command {
 	var f serverFlags
+	var quick bool
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Look at what a server needs of this host, before it starts or while it runs",
@@ -79,11 +80,17 @@ keys, room and speed of the disk, open files, etcd, the port, the certificate, t
 hosts reach it, the proxy. It takes the flags and the file of the server, and changes nothing.
 
 The exit code is 1 when an error was found: the server would not start, or would not be reached. A
-warning is what becomes one.`,
+warning is what becomes one. With --quick it says only whether the server answers, for health checks.`,
 		Args: usageerr.Needs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := f.configured(a, cmd); err != nil {
 				return err
+			}
+			if quick {
+				if !check.Answers(cmd.Context(), a.DataDir(), 5*time.Second) {
+					return fmt.Errorf("the server of %s does not answer", a.DataDir())
+				}
+				return nil
 			}
 			in, err := f.toCheck(cmd.Context(), a)
 			if err != nil {
@@ -105,6 +112,7 @@ warning is what becomes one.`,
 		},
 	}
 	f.register(cmd)
+	cmd.Flags().BoolVar(&quick, "quick", false, "look only whether the server of the data directory answers")
 	return cmd
 }
 

@@ -24,6 +24,8 @@ import (
 const (
 	program  = "/usr/local/bin/drover"
 	unitFile = "/etc/systemd/system/" + unitName
+	// packaged is the program of the packages for Debian and Red Hat, which bring the unit, too.
+	packaged = "/usr/bin/drover"
 	// The first start gets its password from a file of the run, which is gone with it, also after a crash and a restart of the host.
 	firstDir  = "/run/drover-first-start"
 	firstUnit = "/run/systemd/system/" + unitName + ".d/50-first-start.conf"
@@ -56,7 +58,7 @@ func (a *App) install(ctx context.Context, o options) error {
 	return nil
 }
 
-// configure is the text of a new configuration file; "" where there is one, in which nothing is changed.
+// configure is the text of the configuration file: a new one, or what is there with the keys that it lacks; "" where nothing is to be written.
 func (o options) configure() (string, error) {
 	is, err := config.Read(config.Path, false)
 	if err != nil {
@@ -68,29 +70,57 @@ func (o options) configure() (string, error) {
 		if value == "" {
 			continue
 		}
-		if is.Path != "" && is.Text(name) != value {
+		switch has := is.Text(name); {
+		case has == "":
+			lines = append(lines, name+": "+strconv.Quote(value))
+		case has != value:
 			return "", fmt.Errorf("%s is there already and has another %s: change it there, and `systemctl restart drover`", config.Path, name)
 		}
-		lines = append(lines, name+": "+strconv.Quote(value))
 	}
+	text := systemd.Config
 	if is.Path != "" {
-		return "", nil
+		if len(lines) == 0 {
+			return "", nil
+		}
+		there, err := os.ReadFile(is.Path)
+		if err != nil {
+			return "", fmt.Errorf("read the configuration: %w", err)
+		}
+		text = string(there)
 	}
-	return strings.Join(append(lines, "", systemd.Config), "\n"), nil
+	return strings.Join(append(lines, "", text), "\n"), nil
 }
 
-// place puts the program and the unit into their places; undo puts back what was there.
-func place() (undo func(context.Context) error, err error) {
+// thisProgram is the file of this program.
+func thisProgram() (string, error) {
 	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
 	}
-	if self, err = filepath.EvalSymlinks(self); err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+	if err != nil {
+		return "", fmt.Errorf("find this program: %w", err)
+	}
+	return self, nil
+}
+
+// place puts the program and the unit into their places, where no package has done so; undo puts back what was there.
+func place() (undo func(context.Context) error, err error) {
+	self, err := thisProgram()
+	if err != nil {
+		return nil, err
 	}
 	unit, err := os.ReadFile(unitFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the unit that is there: %w", err)
+	}
+	if self == packaged {
+		if unit != nil {
+			return nil, fmt.Errorf("this program is of a package, and %s is of an installation without one, in whose place it would run: take that off first (%s server uninstall; the data stay), and run this again", unitFile, program)
+		}
+		return func(context.Context) error { return nil }, nil
+	}
+	if _, err := os.Stat(packaged); err == nil {
+		return nil, errors.New("the package drover is installed here, whose server this one would replace without its knowledge: upgrade the package, or remove it first (the data stay)")
 	}
 	if self != program {
 		if err := copyProgram(self); err != nil {
@@ -293,7 +323,14 @@ func firstPassword(owner *user.User) (string, error) {
 	if err = errors.Join(err, os.Chown(firstDir, uid, gid), os.Chown(file, uid, gid)); err != nil {
 		return "", fmt.Errorf("write down the first password: %w", err)
 	}
-	text := "[Service]\nExecStart=\nExecStart=" + program + " server --config " + config.Path + " --bootstrap-password-file " + file + "\n"
+	self, err := thisProgram()
+	if err != nil {
+		return "", err
+	}
+	if self != packaged {
+		self = program
+	}
+	text := "[Service]\nExecStart=\nExecStart=" + self + " server --config " + config.Path + " --bootstrap-password-file " + file + "\n"
 	if err := os.MkdirAll(filepath.Dir(firstUnit), 0o755); err != nil {
 		return "", fmt.Errorf("write the unit of the first start: %w", err)
 	}

@@ -29,6 +29,7 @@ type serverFlags struct {
 	server.Options
 	etcdCA, etcdCert, etcdKey, logLevel, pprof string
 	config, bootstrapPassword                  string
+	ephemeral                                  bool
 
 	backupRecipients []string
 	backupPassphrase string
@@ -115,6 +116,7 @@ func (f *serverFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.pprof, "pprof", "", "loopback address to serve profiles on, for developers")
 	cmd.Flag("pprof").Hidden = true
 	flags.StringVar(&f.bootstrapPassword, "bootstrap-password-file", "", "file whose first line is the first administrator's password, which others may not read")
+	flags.BoolVar(&f.ephemeral, "ephemeral", false, "start in a container whose data directory goes with it, and lose all that the server keeps at its end")
 	f.backupFlags(cmd)
 }
 
@@ -123,6 +125,11 @@ func (f serverFlags) options(a *App) (server.Options, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return o, usageerr.Errorf("--log-level %q is none of debug, info, warn, error", f.logLevel)
+	}
+	if !f.ephemeral {
+		if err := checkKept(a.DataDir(), a.Environ); err != nil {
+			return o, err
+		}
 	}
 	if err := errors.Join(checkOwner(a.DataDir()), checkListen(o.Listen, a.DataDir())); err != nil {
 		return o, err

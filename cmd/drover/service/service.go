@@ -50,7 +50,10 @@ comment but what is given here. It returns when the server serves, and prints it
 login. Nothing is fetched.
 
 Run it again with another release to upgrade: what was there is kept beside it until the new one serves,
-and comes back if it does not. The configuration file and the data are left as they are.`,
+and comes back if it does not. The configuration file and the data are left as they are.
+
+Of a package (deb, rpm), which brings program, unit and configuration file, it starts the server, and
+prints the same.`,
 		Example: `  sudo ./drover server install --server-url https://drover.example.com:8443
   sudo ./drover server install                        # again, with the program of a newer release`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.install(cmd.Context(), o) },

@@ -18,6 +18,9 @@ func (a *App) uninstall(ctx context.Context, purge bool) error {
 	if err := mayInstall(); err != nil {
 		return err
 	}
+	if self, err := thisProgram(); err == nil && self == packaged {
+		return errors.New("the server of this host is of a package: `apt remove drover` or `rpm -e drover` takes it off, and the data stay; `apt purge drover` removes them, too")
+	}
 	file, err := config.Read(config.Path, false)
 	dir := dataDir
 	if err == nil && file.Text("data-dir") != "" { // a file that cannot be read has named no other

@@ -37,11 +37,22 @@ const packagesVariable = "DROVER_HOST_PACKAGES"
 // Image returns the name of the image of a test host with the given Debian packages on it, after building and importing
 // it if the engine lacks it. The first build of a machine takes a minute or two, later runs of it a second.
 func Image(ctx context.Context, e *engine.Engine, packages ...string) (string, error) {
-	name := "drover-test/host:" + hash(packages)
+	return ImageOf(ctx, e, Bookworm, packages...)
+}
+
+// The releases of Debian that hosts may have, by the names that its archive has for them.
+const (
+	Bookworm = "bookworm" // Debian 12, which hosts have unless a test wants another
+	Trixie   = "trixie"   // Debian 13
+)
+
+// ImageOf is Image of another release of Debian.
+func ImageOf(ctx context.Context, e *engine.Engine, suite string, packages ...string) (string, error) {
+	name := "drover-test/host:" + hash(suite, packages)
 	if has(ctx, e, name) {
 		return name, nil
 	}
-	tarball, err := RootFS(ctx, e, packages...)
+	tarball, err := rootFS(ctx, e, suite, packages)
 	if err != nil {
 		return "", err
 	}
@@ -60,16 +71,25 @@ func Image(ctx context.Context, e *engine.Engine, packages ...string) (string, e
 	return name, nil
 }
 
+// recipeOf is the recipe for a release of Debian.
+func recipeOf(suite string) []byte {
+	return bytes.Replace(recipe, []byte("\nsuite="+Bookworm+"\n"), []byte("\nsuite="+suite+"\n"), 1)
+}
+
 // hash names the recipe and the packages.
-func hash(packages []string) string {
-	sum := sha256.Sum256(append(bytes.Clone(recipe), strings.Join(packages, " ")...))
+func hash(suite string, packages []string) string {
+	sum := sha256.Sum256(append(recipeOf(suite), strings.Join(packages, " ")...))
 	return hex.EncodeToString(sum[:])[:12]
 }
 
 // RootFS returns the archive of the root file system of a test host with the given Debian packages on it, after building it
 // if the cache lacks it.
 func RootFS(ctx context.Context, e *engine.Engine, packages ...string) (string, error) {
-	tarball := filepath.Join(e.CacheDir(), fmt.Sprintf("host-%s-%s.tar", runtime.GOARCH, hash(packages)))
+	return rootFS(ctx, e, Bookworm, packages)
+}
+
+func rootFS(ctx context.Context, e *engine.Engine, suite string, packages []string) (string, error) {
+	tarball := filepath.Join(e.CacheDir(), fmt.Sprintf("host-%s-%s.tar", runtime.GOARCH, hash(suite, packages)))
 	lock, err := lockfile.Take(ctx, filepath.Join(e.CacheDir(), "host-image.lock"), lockfile.Exclusive)
 	if err != nil {
 		return "", err
@@ -77,7 +97,7 @@ func RootFS(ctx context.Context, e *engine.Engine, packages ...string) (string, 
 	defer lock.Unlock()
 	if _, err := os.Stat(tarball); errors.Is(err, fs.ErrNotExist) {
 		e.Log.Info("building the image of a test host; this takes a minute or two the first time", "file", tarball)
-		if err := build(ctx, e, tarball, packages); err != nil {
+		if err := build(ctx, e, tarball, suite, packages); err != nil {
 			return "", fmt.Errorf("build the root file system of a test host: %w", err)
 		}
 	} else if err != nil {
@@ -92,19 +112,19 @@ func has(ctx context.Context, e *engine.Engine, image string) bool {
 }
 
 // build writes the root file system to tarball: with debootstrap where the machine has it, else from Debian's image.
-func build(ctx context.Context, e *engine.Engine, tarball string, packages []string) error {
+func build(ctx context.Context, e *engine.Engine, tarball, suite string, packages []string) error {
 	dir, err := os.MkdirTemp("", "drover-host-image-*")
 	if err != nil {
 		return fmt.Errorf("make a directory for the recipe: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	script := filepath.Join(dir, "build-rootfs.sh")
-	if err := os.WriteFile(script, recipe, 0o755); err != nil {
+	if err := os.WriteFile(script, recipeOf(suite), 0o755); err != nil {
 		return fmt.Errorf("write the recipe: %w", err)
 	}
 	extra := packagesVariable + "=" + strings.Join(packages, " ")
 	err = runRecipe(ctx, script, tarball, extra)
-	if err == nil || ctx.Err() != nil {
+	if err == nil || ctx.Err() != nil || suite != Bookworm {
 		return err
 	}
 	e.Log.Info("debootstrap is of no use here; trying a registry", "image", baseImage, "because", err)
