@@ -25,7 +25,7 @@ var places = map[string]struct {
 	"cmd/drover/check": {
 		why: "Files and addresses are those of the server's own configuration; of what answers only the status, the version and the size are " +
 			"used, and an error names the place. The measure of the disk has a name of its own, and goes.",
-		sites: []string{"client in Answers ×2", "file in Answers", "file in chain", "file in slowest ×2"},
+		sites: []string{"client in Answers ×2", "file in Answers", "file in Upgrade.room", "file in chain", "file in slowest ×2"},
 	},
 	"cmd/drover/config": {
 		why:   "The configuration file is the administrator's; it is bounded and read strictly.",
@@ -40,8 +40,9 @@ var places = map[string]struct {
 			"which names are followed without links (os.Root). Programs are the host's own, with fixed arguments. The server asks itself.",
 		sites: []string{
 			"file in App.purge ×2", "file in App.start ×2", "file in App.uninstall",
-			"file in checkKept", "file in copyProgram ×6", "file in firstPassword ×7", "file in forgetFirst ×2", "file in idle", "file in options.configure", "file in ownData", "file in place ×4",
-			"file in serverFlags.etcdTLS", "program in command", "program in idle", "program in lastLines",
+			"file in checkKept", "file in copyProgram ×6", "file in copyStore ×8", "file in dropOlder ×2", "file in firstPassword ×7",
+			"file in forgetFirst ×2", "file in idle", "file in keepBefore ×2", "file in options.configure", "file in ownData", "file in place ×4",
+			"file in serverFlags.etcdTLS", "file in sizeOf", "file in syncTree ×2", "file in whileIdle", "program in command", "program in idle", "program in lastLines",
 		},
 	},
 	"cmd/drover/contexts": {

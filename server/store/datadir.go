@@ -23,7 +23,7 @@ const (
 // ours are the names that a drover server makes in its data directory, some of them
 // before it opens the store.
 func ours() []string {
-	return []string{lockName, etcdName, "encryption.key", "tls", "admin-token", "local-url", "assets", "lost+found"}
+	return []string{lockName, etcdName, "encryption.key", "tls", "admin-token", "local-url", "assets", "version", "before-upgrade", "lost+found"}
 }
 
 // takeDataDir makes the data directory when it is missing, and locks it until Close.

@@ -4,6 +4,7 @@ package store
 // to a newer key of the encryption at rest.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,7 +34,7 @@ func batch(writes []clientv3.Op) int {
 	return n
 }
 
-// migrate performs the migrations that the data has not seen, one server at a time.
+// migrate performs the migrations that the data has not seen, one server at a time, and those again whose work an older server may have undone.
 func (s *Store) migrate(ctx context.Context) error {
 	_, done, err := s.storedSchema(ctx)
 	if err != nil || done {
@@ -48,17 +49,18 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil || done {
 		return err
 	}
-	from := record.Schema
-	if record.From > 0 {
-		from = record.From
-	}
+	from := min(cmp.Or(record.From, record.Schema), cmp.Or(readerOf(s.migrations), record.Schema))
 	for schema := from; schema < s.currentSchema(); schema++ {
 		step := s.migrations[schema-1]
 		s.log.Info("migrating the data", "from", schema, "to", schema+1, "change", step.What)
 		if err := s.writeSchema(ctx, leader, schemaRecord{Schema: s.currentSchema(), From: schema}); err != nil {
 			return err
 		}
-		if err := s.perform(ctx, leader, step); err != nil {
+		err := s.perform(ctx, leader, step)
+		for again := 0; step.Additive && errors.Is(err, errChanged) && again < additiveTries; again++ {
+			err = s.perform(ctx, leader, step)
+		}
+		if err != nil {
 			return fmt.Errorf("migrate the data%s from schema %d to %d (%s): %w", s.where(), schema, schema+1, step.What, err)
 		}
 	}
@@ -79,11 +81,15 @@ func (s *Store) storedSchema(ctx context.Context) (schemaRecord, bool, error) {
 		return schemaRecord{}, false, fmt.Errorf("%s vanished from etcd while the store was opened: start again", schemaKey)
 	}
 	record, err := s.readSchema(response.Kvs[0].Value)
-	return record, record.Schema == s.currentSchema() && record.From == 0, err
+	newer := record.Schema > s.currentSchema()
+	return record, newer || record.Schema == s.currentSchema() && record.From == 0 && readerOf(s.migrations) == 0, err
 }
 
 func (s *Store) writeSchema(ctx context.Context, leader *Leadership, record schemaRecord) error {
 	record.WrittenBy = drover.Version
+	if record.From == 0 || record.From >= readerOf(s.migrations) { // until then there is something under way that is not additive
+		record.Reader = readerOf(s.migrations)
+	}
 	value, err := json.Marshal(record)
 	if err != nil {
 		return err
@@ -152,10 +158,16 @@ func (s *Store) writeBatch(ctx context.Context, leader *Leadership, conditions [
 		return fmt.Errorf("write to etcd: %w", err)
 	}
 	if !response.Succeeded {
-		return errors.New("another server changed the data at the same time: stop the servers of older versions and start again")
+		return errChanged
 	}
 	return nil
 }
+
+// errChanged says that documents are no longer what they were when a migration read them.
+var errChanged = errors.New("another server changed the data at the same time: stop the servers of older versions and start again")
+
+// additiveTries is how often an additive step is tried beside older servers that write.
+const additiveTries = 10
 
 // rekey encrypts with the first key what is encrypted with another, so that a key can
 // be taken out of the file after a start with its successor as the first. It returns

@@ -4,6 +4,7 @@ package store
 // misunderstand they refuse.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/drover-project/drover"
+	"github.com/drover-project/drover/server/store/migrations"
 )
 
 // schemaRecord is the value of schemaKey.
@@ -21,6 +23,8 @@ type schemaRecord struct {
 	// while none is under way. Servers that know only From refuse the data from the
 	// beginning of the migration.
 	From int `json:"from,omitempty"`
+	// Reader is the oldest schema whose servers may use the data, too; 0 says that none older than Schema may.
+	Reader int `json:"reader,omitempty"`
 	// WrittenBy is the version of drover that brought the data to this schema.
 	WrittenBy string `json:"writtenBy"`
 }
@@ -28,6 +32,18 @@ type schemaRecord struct {
 // currentSchema is what this server reads and writes: 1 for the beginning, and one more
 // for each migration.
 func (s *Store) currentSchema() int { return 1 + len(s.migrations) }
+
+// readerOf is the oldest schema whose servers may use what these steps leave; 0 says that none older may.
+func readerOf(steps []migrations.Step) int {
+	oldest := 1 + len(steps)
+	for oldest > 1 && steps[oldest-2].Additive {
+		oldest--
+	}
+	if oldest == 1+len(steps) {
+		return 0
+	}
+	return oldest
+}
 
 // checkSchema refuses data that this server does not understand, and marks a new store.
 func (s *Store) checkSchema(ctx context.Context) error {
@@ -48,11 +64,11 @@ func (s *Store) readSchema(value []byte) (schemaRecord, error) {
 	if err := json.Unmarshal(value, &r); err != nil {
 		return r, fmt.Errorf("read %s: %w", schemaKey, err)
 	}
-	if r.Schema > s.currentSchema() {
+	if oldest := cmp.Or(r.Reader, r.Schema); oldest > s.currentSchema() {
 		return r, fmt.Errorf("the data%s is of a newer drover (%s, schema %d) and this is %s, which knows schemas up to %d: start the newer drover, or restore a backup made by this one",
 			s.where(), r.WrittenBy, r.Schema, drover.Version, s.currentSchema())
 	}
-	if r.Schema < 1 || r.From < 0 || r.From >= r.Schema {
+	if r.Schema < 1 || r.From < 0 || r.From >= r.Schema || r.Reader < 0 || r.Reader > r.Schema {
 		return r, fmt.Errorf("read %s: schema %d coming from %d cannot be: the data%s is damaged", schemaKey, r.Schema, r.From, s.where())
 	}
 	return r, nil
@@ -74,7 +90,7 @@ func (s *Store) beginSchema(ctx context.Context) error {
 	if len(documents.Kvs) > 0 {
 		return fmt.Errorf("the data%s has documents but no %s: it is damaged or not drover's", s.where(), schemaKey)
 	}
-	value, err := json.Marshal(schemaRecord{Schema: s.currentSchema(), WrittenBy: drover.Version})
+	value, err := json.Marshal(schemaRecord{Schema: s.currentSchema(), Reader: readerOf(s.migrations), WrittenBy: drover.Version})
 	if err != nil {
 		return err
 	}

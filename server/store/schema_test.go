@@ -164,6 +164,84 @@ func TestMigrations(t *testing.T) {
 	closeStore(t, fresh)
 }
 
+// TestAdditiveMigrations: servers of two schemas use the same data in turns and beside each other, and nothing that the newer one adds is missing
+// when it comes back.
+func TestAdditiveMigrations(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fill := migrations.Step{What: "fill", Additive: true, Change: func(documents []migrations.Document) ([]migrations.Document, error) {
+		var changes []migrations.Document
+		for _, d := range documents {
+			var n note
+			if err := json.Unmarshal(d.Value, &n); err != nil {
+				return nil, err
+			}
+			if len(n.Body) == 0 {
+				n.Body = []byte("of " + n.Text)
+				var err error
+				if d.Value, err = json.Marshal(n); err != nil {
+					return nil, err
+				}
+				changes = append(changes, d)
+			}
+		}
+		return changes, nil
+	}}
+	with := func(steps []migrations.Step, do func(*Store, *Collection[note])) {
+		t.Helper()
+		notes := NewCollection[note]("notes", false)
+		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, notes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(s, notes)
+		closeStore(t, s)
+	}
+	older, newer := []migrations.Step{rename("one", "two")}, []migrations.Step{rename("one", "two"), fill}
+	write := func(key string) func(*Store, *Collection[note]) {
+		return func(_ *Store, notes *Collection[note]) { must(notes.Create(t.Context(), key, note{Text: key}))(t) }
+	}
+	filled := func(keys ...string) func(*Store, *Collection[note]) {
+		return func(s *Store, notes *Collection[note]) {
+			for _, key := range keys {
+				if d, ok := notes.Get(key); !ok || string(d.Value.Body) != "of "+key {
+					t.Errorf("%s is %q, %v", key, d.Value.Body, ok)
+				}
+			}
+		}
+	}
+	with(older, write("a"))
+	with(newer, filled("a"))
+	with(older, write("b")) // after a way back
+	with(newer, func(s *Store, notes *Collection[note]) {
+		filled("a", "b")(s, notes)
+		var record schemaRecord
+		if err := json.Unmarshal(must(s.client.Get(t.Context(), schemaKey))(t).Kvs[0].Value, &record); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(schemaRecord{Schema: 3, Reader: 2, WrittenBy: "v0.0.0-dev"}, record); diff != "" {
+			t.Error(diff)
+		}
+	})
+	// A server that runs goes on when a newer one of the same etcd has begun, and has ended.
+	with(older, func(s *Store, notes *Collection[note]) {
+		for _, value := range []string{`{"schema":3,"from":2,"reader":2,"writtenBy":"v9"}`, `{"schema":3,"reader":2,"writtenBy":"v9"}`} {
+			must(s.client.Put(t.Context(), schemaKey, value))(t)
+			write(fmt.Sprint("c", len(value)))(s, notes)
+		}
+		if err := s.Err(); err != nil {
+			t.Errorf("the older server ended: %v", err)
+		}
+	})
+	with(newer, filled("a", "b", "c49", "c40"))
+	// Two schemas back is too far, and so is what is between one that is not additive.
+	refusesToOpen(t, dir, "schema 3) and this is v0.0.0-dev, which knows schemas up to 1")
+	with([]migrations.Step{rename("one", "two"), fill, rename("two", "three")}, func(*Store, *Collection[note]) {})
+	if _, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, newer, NewCollection[note]("notes", false)); err == nil || !strings.Contains(err.Error(), "which knows schemas up to 3") {
+		t.Errorf("after a step that is not additive: %v", err)
+	}
+}
+
 // TestClustersAndMachinesAreEncryptedByMigration: what an older server kept in the clear is
 // sealed, and neither etcd's values nor the files of its database show it any more.
 func TestClustersAndMachinesAreEncryptedByMigration(t *testing.T) {

@@ -352,6 +352,11 @@ func (r *releases) live(m *machine) {
 	m.until("drover machines ls -o json | grep -q custom-")
 	m.sh(`printf 'files:\n- {path: /root/given, content: aGVsbG8K}\ninstructions:\n- {name: long, command: sh, args: [-c, "sleep 20; echo once >>/root/ran"]}\n' >/root/plan.yaml && drover machines plan --fleet edge -f /root/plan.yaml`)
 
+	m.sh("dpkg-deb -x /srv/repository/drover_" + after + "_amd64.deb /root/new")
+	if out := m.sh("/root/new/usr/bin/drover server upgrade-check"); !strings.Contains(out, "v"+before+" runs, and this program is v"+after) || !strings.Contains(out, "the store has") {
+		m.Errorf("the look before the upgrade: %s", out)
+	}
+
 	// The release after it, while requests come: what was acknowledged is there.
 	m.sh(`cat >/root/load.sh <<'SH'
 i=0
@@ -368,12 +373,18 @@ systemd-run -q --unit=load sh /root/load.sh && printf 'log-level: debug\n' >>/et
 	m.sh("grep -q 'log-level: debug' /etc/drover/drover.yaml && grep -q server-url /etc/drover/drover.yaml") // a file that was changed stays
 	m.sh("journalctl -u drover -o cat | grep -q 'drover v" + after + " serves'")
 
+	m.sh("test -s /var/lib/drover/before-upgrade/v" + before + "/etcd/member/snap/db")
+
 	// And back again.
 	m.sh("apt-get install -q -y --allow-downgrades drover=" + before + " && drover --version | grep -q v" + before)
 	m.until("journalctl -u drover -o cat | grep ' serves ' | tail -n 1 | grep -q 'drover v" + before + "' && drover fleets ls")
 	m.sh("touch /root/enough; while systemctl is-active --quiet load; do sleep 0.2; done; drover fleets ls >/root/fleets; for name in $(cat /root/acknowledged) edge; do grep -q \"^$name \" /root/fleets || { echo $name is lost; exit 1; }; done")
 	m.until("test \"$(cat /root/ran)\" = once && grep -q hello /root/given")
 	m.sh("sleep 2; test \"$(cat /root/ran)\" = once && drover machines ls | grep -q custom-")
+
+	// The way back by the copy, which gives up what was done since.
+	m.sh("drover fleets join-command late >/dev/null 2>&1; drover fleets ls | grep -q ^late && systemctl stop drover && mv /var/lib/drover/etcd /var/lib/drover/before-upgrade/given-up && mv /var/lib/drover/before-upgrade/v" + before + "/etcd /var/lib/drover/etcd && systemctl start drover")
+	m.sh("drover fleets ls >/root/fleets; grep -q ^edge /root/fleets && ! grep -q ^late /root/fleets && drover machines ls | grep -q custom-")
 
 	// Taken off the data stay; on again it goes on.
 	m.sh("apt-get remove -q -y drover && ! systemctl is-active --quiet drover && test ! -e /usr/bin/drover && test -d /var/lib/drover/etcd")

@@ -37,7 +37,7 @@ func (a *app) serverCommand() *cobra.Command {
 		return firstOf(url.Value, c.Server()), is, nil
 	}
 	return (&service.App{
-		Out: a.Out, Err: a.Err, Environ: a.environ, DataDir: dataDir, Show: a.show, Ask: askURL,
+		Out: a.Out, Err: a.Err, Environ: a.environ, DataDir: dataDir, Show: a.show, Ask: askURL, Client: a.client,
 		Secret: func(name string) (string, error) { return readSecret(a.In, name) },
 		Others: (&backup.App{
 			Client: a.client, DataDir: dataDir, Tabular: a.tabular, Print: func(v any) error { return a.show(v, nil) }, Usage: usage, Out: a.Out, Err: a.Err,

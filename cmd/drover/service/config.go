@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/cmd/drover/check"
 	"github.com/drover-project/drover/cmd/drover/config"
 	"github.com/drover-project/drover/cmd/drover/output"
@@ -97,12 +98,7 @@ warning is what becomes one. With --quick it says only whether the server answer
 				return err
 			}
 			found := check.Run(cmd.Context(), in)
-			if err := a.Show(found, func(t *output.Table) {
-				t.Row("LEVEL", "CHECK", "FOUND", "WHAT TO DO")
-				for _, one := range found {
-					t.Row(string(one.Level), one.Check, one.Says, one.Do)
-				}
-			}); err != nil {
+			if err := a.showFindings(found); err != nil {
 				return err
 			}
 			if check.Worst(found) == check.Error {
@@ -114,6 +110,46 @@ warning is what becomes one. With --quick it says only whether the server answer
 	f.register(cmd)
 	cmd.Flags().BoolVar(&quick, "quick", false, "look only whether the server of the data directory answers")
 	return cmd
+}
+
+func (a *App) showFindings(found []check.Finding) error {
+	return a.Show(found, func(t *output.Table) {
+		t.Row("LEVEL", "CHECK", "FOUND", "WHAT TO DO")
+		for _, one := range found {
+			t.Row(string(one.Level), one.Check, one.Says, one.Do)
+		}
+	})
+}
+
+// upgradeCheckCommand looks at the server that runs, for the release that this program is of.
+func (a *App) upgradeCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "upgrade-check",
+		Short: "Look whether the server that runs may be upgraded to this program's release",
+		Long: `Look whether the server that runs may be upgraded to this program's release: the step between the
+releases, the age of the newest backup, what is under way, agents that are too old, and room for the copy
+of the store. It is run with the program of the newer release, before anything is installed, and changes
+nothing. The exit code is 1 when an error was found.`,
+		Example: `  ./drover server upgrade-check`,
+		Args:    usageerr.Needs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.Client()
+			if err != nil {
+				return err
+			}
+			found, err := check.Upgrade{Client: c, To: drover.Version, DataDir: a.DataDir(), Now: time.Now}.Run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := a.showFindings(found); err != nil {
+				return err
+			}
+			if check.Worst(found) == check.Error {
+				return fmt.Errorf("the server is not ready for %s: see the lines with %s", drover.Version, check.Error)
+			}
+			return nil
+		},
+	}
 }
 
 // toCheck is what a server with the flags would start with.

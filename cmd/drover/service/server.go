@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/cmd/drover/config"
 	"github.com/drover-project/drover/cmd/drover/usageerr"
 	"github.com/drover-project/drover/server"
@@ -66,7 +67,7 @@ shows what counts.`,
 	}
 	f.register(cmd)
 	cmd.AddCommand(a.Others...)
-	cmd.AddCommand(a.configCommand(), a.checkCommand(), a.installCommand(), a.uninstallCommand(), a.monitoringCommand())
+	cmd.AddCommand(a.configCommand(), a.checkCommand(), a.upgradeCheckCommand(), a.installCommand(), a.uninstallCommand(), a.monitoringCommand())
 	return cmd
 }
 
@@ -80,6 +81,11 @@ func (a *App) serve(ctx context.Context, f serverFlags) error {
 	if a.Environ("GOGC") == "" {
 		// A quarter less memory at its height for a tenth more processor time, while thousands of hosts report.
 		debug.SetGCPercent(50)
+	}
+	if len(o.Store.Endpoints) == 0 { // copies of an etcd of others are theirs
+		if err := keepBefore(o.DataDir, drover.Version, o.Logger); err != nil {
+			return err
+		}
 	}
 	stopWatch := Watch(ctx, o.DataDir, o.Logger)
 	defer stopWatch()

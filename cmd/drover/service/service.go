@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/output"
 	"github.com/drover-project/drover/cmd/drover/usageerr"
 )
@@ -30,6 +31,8 @@ type App struct {
 	// Ask says how people reach the server with a data directory on this host, and whether a password is the administrator's: of servers
 	// that share an etcd the first one has made it.
 	Ask func(ctx context.Context, dataDir, password string) (url string, is bool, err error)
+	// Client is for the server that runs.
+	Client func() (*client.Client, error)
 	// Others are further commands below drover server.
 	Others []*cobra.Command
 }

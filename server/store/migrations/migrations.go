@@ -14,6 +14,10 @@ type Step struct {
 	// Change decides what to write. It must give nothing more to write when it is given its own result, since a crash can end
 	// it in the middle and it is then run again.
 	Change func(documents []Document) (changes []Document, err error)
+	// Additive says that servers of the schema before go on with what it leaves, beside newer ones or in their place after a way back. What
+	// it adds can be made again from the rest, as they drop what they do not know: it runs at each start until its release is the oldest
+	// that counts, and then is no longer additive.
+	Additive bool
 }
 
 // Document is a document whose type is not known, decrypted.
@@ -25,8 +29,8 @@ type Document struct {
 	Value     []byte // JSON; nil in a change deletes the document
 }
 
-// All are the steps between schemas in their order: the first leads from schema 1 to 2. A step that was released is never changed
-// or taken away.
+// All are the steps between schemas in their order: the first leads from schema 1 to 2. A step that was released is never
+// changed but for its Additive, or taken away.
 func All() []Step {
 	return []Step{
 		// Environments of agents, addresses of datastores and manifests of clusters hold
