@@ -67,7 +67,7 @@ FUZZ := plans:FuzzParse plans/drop:FuzzParsePosition plans/apply:FuzzReadLedger 
 	rke1/state:FuzzDecode rke1/config:FuzzParse cmd/drover/output:FuzzWriter
 
 # What the server reads and hosts, clusters and directories wrote.
-FUZZ += daemon/podlogs:FuzzLines rke1/ecr:FuzzRead rke1/config/check:FuzzForms server/clusterspec/etcdspec:FuzzSchedule \
+FUZZ += daemon/bundle:FuzzScrub daemon/podlogs:FuzzLines rke1/ecr:FuzzRead rke1/config/check:FuzzForms server/clusterspec/etcdspec:FuzzSchedule \
 	installers/kubeconfig:FuzzRead tunnel/answers:FuzzScan tunnel/connect:FuzzDecode rke1/onhost:FuzzLogs rke1/onhost:FuzzDocker \
 	plans:FuzzReadHostReport plans:FuzzReadOutcome plans:FuzzDecodeOutputs plans:FuzzDecodeProbeStatuses plans:FuzzDecodePeriodicOutputs \
 	server/planapi:FuzzAgentUpdate server/planapi:FuzzAgentBody server/registration/hostrequest:FuzzRequest server/downstream/nodes:FuzzSeen \

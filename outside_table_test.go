@@ -31,6 +31,15 @@ var places = map[string]struct {
 		why:   "The configuration file is the administrator's; it is bounded and read strictly.",
 		sites: []string{"file in Read"},
 	},
+	"cmd/drover/supportbundle": {
+		why:   "Names and sizes below the data directory, which is the administrator's; what they hold is not read.",
+		sites: []string{"file in sizesIn ×2"},
+	},
+	"daemon/bundle": {
+		why: "The file is the caller's, and takes the place of no other; programs are the host's own, with fixed arguments and names of units. Of files " +
+			"below fixed directories certificates alone are read, bounded, and only their dates and names get out.",
+		sites: []string{"file in Save ×2", "file in certificates ×2", "program in Bundle.Host", "program in Bundle.command"},
+	},
 	"cmd/manual": {
 		why:   "The directory is named by the person who builds, and the names in it are fixed.",
 		sites: []string{"file in write ×2"},

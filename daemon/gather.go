@@ -5,6 +5,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/drover-project/drover/daemon/hostreport"
 	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply"
 	"github.com/drover-project/drover/plans/drop"
 	"github.com/drover-project/drover/plans/remote"
 	"github.com/drover-project/drover/tunnel"
@@ -131,4 +133,19 @@ func plain(t time.Time) time.Time {
 		return t
 	}
 	return t.Round(0).UTC()
+}
+
+// Interrupted says, in lines for people, which plans an agent with these ledgers has begun and not ended, and what is left of each; empty when there is none. The
+// error names a ledger that cannot be read; the text has the others.
+func Interrupted(ledgers string) (string, error) {
+	left, err := apply.ReadUnfinished(ledgers)
+	var b strings.Builder
+	for _, p := range left {
+		fmt.Fprintf(&b, "Plan %s of %s, begun at %s, was interrupted; the agent goes on with it when it starts:\n",
+			plans.Short(p.Checksum), plans.SafeLine(p.Source), p.Started.Local().Format("2006-01-02 15:04:05"))
+		for _, task := range p.Remaining {
+			fmt.Fprintf(&b, "  %s\n", plans.SafeLine(task.String()))
+		}
+	}
+	return b.String(), err
 }

@@ -30,6 +30,7 @@ const usage = `usage: rancher-system-agent <command>
 
   status [-o json] [-f]       say what the agent of this host does, waits for and failed at; -f follows the output
   plan FILE [-o json]         say what a plan would do to this host, and do nothing
+  bundle [FILE]               collect how this host stands in one file for others, without secrets; needs no server
   sentinel                    take plans and perform them until stopped; what the systemd unit runs
   validate-config FILE        check an agent configuration
   validate-connection FILE    check connection information
@@ -44,7 +45,7 @@ environment of sentinel:
   CATTLE_AGENT_STRICT_VERIFY       accepted for compatibility: the server's CA is always verified
   HTTP_PROXY, HTTPS_PROXY, NO_PROXY
 
-environment of sentinel and status:
+environment of sentinel, status and bundle:
   RANCHER_SYSTEM_AGENT_STATUS_SOCKET  where the agent answers (default /run/rancher-system-agent/status.sock)
 `
 
@@ -101,6 +102,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return watchUpdate(args, stdout, stderr)
 	case "plan":
 		return showPlan(args, os.Getenv, stdout, stderr)
+	case "bundle":
+		return writeBundle(args, os.Getenv, stdout, stderr)
 	case "status":
 		return showStatus(args, os.Getenv, stdout, stderr)
 	case "sentinel":

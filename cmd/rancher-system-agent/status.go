@@ -12,11 +12,10 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/drover-project/drover/daemon"
 	"github.com/drover-project/drover/daemon/config"
 	"github.com/drover-project/drover/daemon/outputstream"
 	"github.com/drover-project/drover/daemon/status"
-	"github.com/drover-project/drover/plans"
-	"github.com/drover-project/drover/plans/apply"
 )
 
 // statusSocketEnv names another socket, for several agents on one host.
@@ -129,20 +128,14 @@ func showLedgers(env func(string) string, stdout, stderr io.Writer) {
 			fail(stderr, err) // that may be why none runs
 		}
 	}
-	left, err := apply.ReadUnfinished(c.LedgerDirectory())
+	left, err := daemon.Interrupted(c.LedgerDirectory())
 	if err != nil {
 		fail(stderr, err)
 	}
-	if len(left) == 0 && err == nil {
+	if left == "" && err == nil {
 		fmt.Fprintf(stdout, "No plan was interrupted (configuration %s, ledgers in %s).\n", path, c.LedgerDirectory())
 	}
-	for _, p := range left {
-		fmt.Fprintf(stdout, "Plan %s of %s, begun at %s, was interrupted; the agent goes on with it when it starts:\n",
-			plans.Short(p.Checksum), plans.SafeLine(p.Source), p.Started.Local().Format("2006-01-02 15:04:05"))
-		for _, task := range p.Remaining {
-			fmt.Fprintf(stdout, "  %s\n", plans.SafeLine(task.String()))
-		}
-	}
+	io.WriteString(stdout, left)
 	failures, err := status.ReadFailures(status.FailuresFile(c.LedgerDirectory()))
 	if err != nil {
 		fail(stderr, err)

@@ -386,6 +386,11 @@ systemd-run -q --unit=load sh /root/load.sh && printf 'log-level: debug\n' >>/et
 	m.sh("drover fleets join-command late >/dev/null 2>&1; drover fleets ls | grep -q ^late && systemctl stop drover && mv /var/lib/drover/etcd /var/lib/drover/before-upgrade/given-up && mv /var/lib/drover/before-upgrade/v" + before + "/etcd /var/lib/drover/etcd && systemctl start drover")
 	m.sh("drover fleets ls >/root/fleets; grep -q ^edge /root/fleets && ! grep -q ^late /root/fleets && drover machines ls | grep -q custom-")
 
+	// What is wrong, in one file: of the server, of the host through its tunnel and by its own agent, and of a server that is down.
+	m.until("drover machines ls | grep -q custom- && drover tunnels ls | grep -q custom-")
+	m.sh("name=$(drover machines ls -o json | grep -o 'custom-[0-9a-f]*' | head -n 1); cd /root && drover support-bundle -f server.tar.zst && drover support-bundle --machine $name -f machine.tar.zst && rancher-system-agent bundle host.tar.zst && systemctl stop drover && drover support-bundle -f down.tar.zst; systemctl start drover")
+	m.bundles()
+
 	// Taken off the data stay; on again it goes on.
 	m.sh("apt-get remove -q -y drover && ! systemctl is-active --quiet drover && test ! -e /usr/bin/drover && test -d /var/lib/drover/etcd")
 	m.sh("apt-get install -q -y drover && drover server install | grep -vq password && drover fleets ls | grep -q edge")
@@ -398,6 +403,32 @@ systemd-run -q --unit=load sh /root/load.sh && printf 'log-level: debug\n' >>/et
 	}
 	if out, err := m.Sh(m.ctx, "/root/drover server install 2>&1"); err == nil || !strings.Contains(out, "the package drover is installed here") {
 		m.Errorf("another server beside the package's: %v %s", err, out)
+	}
+}
+
+// bundles looks into the bundles of live.
+func (m *machine) bundles() {
+	for name, has := range map[string][]string{
+		"server":  {"machines.json", "server/metrics-2.txt", "host/drover.service.log", "host/check.json"},
+		"machine": {"machine.json", "agent.json", "host/rancher-system-agent.service.log"},
+		"host":    {"agent.json", "host/rancher-system-agent.service.txt", "host/certificates.txt"},
+		"down":    {"host/drover.service.log", "host/check.json", "host/data-directory.txt"},
+	} {
+		packed, err := m.ReadFile(m.ctx, "/root/"+name+".tar.zst")
+		if err != nil {
+			m.Fatal(err)
+		}
+		command := exec.CommandContext(m.ctx, "tar", "--zstd", "-tf", "-")
+		command.Stdin = strings.NewReader(string(packed))
+		list, err := command.CombinedOutput()
+		if err != nil {
+			m.Fatalf("bundle %s: %v: %s", name, err, list)
+		}
+		for _, file := range append(has, "index.html", "MANIFEST.json") {
+			if !strings.Contains(string(list), file+"\n") {
+				m.Errorf("bundle %s has no %s: %s", name, file, list)
+			}
+		}
 	}
 }
 

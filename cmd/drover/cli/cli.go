@@ -23,7 +23,6 @@ import (
 	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/auditlog"
 	"github.com/drover-project/drover/cmd/drover/complete"
-	"github.com/drover-project/drover/cmd/drover/config"
 	"github.com/drover-project/drover/cmd/drover/contexts"
 	"github.com/drover-project/drover/cmd/drover/execplugin"
 	"github.com/drover-project/drover/cmd/drover/output"
@@ -160,7 +159,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.given.DataDir, "data-dir", dataDir(a.environ), "data directory of a server on this host (DROVER_DATA_DIR)")
 	flags.StringVarP(&a.format, "output", "o", "table", output.Usage)
 	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.fleetsCommand(), a.machinesCommand(), a.objectsCommand(), a.operationsCommand(), a.snapshotsCommand(), a.eventsCommand(), a.auditCommand(), a.whyCommand(), a.tunnelsCommand(), a.serversCommand(), a.versionsCommand(), a.settingsCommand(),
-		a.loginCommand(), a.contextCommand(), a.versionCommand(), a.credentialCommand(), (&rke.App{Out: a.Out, Err: a.Err, Environ: a.environ}).Command())
+		supportBundleCommand(a), a.loginCommand(), a.contextCommand(), a.versionCommand(), a.credentialCommand(), (&rke.App{Out: a.Out, Err: a.Err, Environ: a.environ}).Command())
 	root.AddCommand(a.peopleCommands()...)
 	usageerr.Unknown(root)
 	root.SetFlagErrorFunc(usageerr.Flag)
@@ -169,8 +168,8 @@ func (a *app) root() *cobra.Command {
 		if _, err := output.Parse(a.format); err != nil {
 			return usage("%v", err)
 		}
-		if file, err := config.Read(config.Path, false); err == nil && file.Text("data-dir") != "" && !cmd.Flags().Changed("data-dir") && a.environ("DROVER_DATA_DIR") == "" {
-			a.usualDataDir, a.given.DataDir = file.Text("data-dir"), file.Text("data-dir") // of the server that is installed here
+		if dir := contexts.InstalledDataDir(); dir != "" && !cmd.Flags().Changed("data-dir") && a.environ("DROVER_DATA_DIR") == "" {
+			a.usualDataDir, a.given.DataDir = dir, dir
 		}
 		return usageerr.Together(cmd)
 	}

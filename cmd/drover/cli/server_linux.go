@@ -44,3 +44,10 @@ func (a *app) serverCommand() *cobra.Command {
 		}).Commands(),
 	}).Command()
 }
+
+// serverFindings is what drover server check finds on this host.
+func serverFindings(a *app) func(context.Context) (any, error) {
+	return func(ctx context.Context) (any, error) {
+		return (&service.App{Environ: a.environ, DataDir: func() string { return a.given.DataDir }}).Findings(ctx)
+	}
+}

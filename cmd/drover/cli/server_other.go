@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -17,3 +18,6 @@ func (a *app) serverCommand() *cobra.Command {
 		},
 	}
 }
+
+// serverFindings finds nothing where no server runs.
+func serverFindings(*app) func(context.Context) (any, error) { return nil }

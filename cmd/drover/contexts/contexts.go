@@ -17,6 +17,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/cmd/drover/config"
 	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/plans/strictyaml"
 )
@@ -244,4 +245,13 @@ func Advice(err error) string {
 		return ": no server listens there; start one (drover server), or name another with --server or `drover login`"
 	}
 	return ""
+}
+
+// InstalledDataDir is the data directory of the server that is installed on this host, where its configuration names one; empty otherwise.
+func InstalledDataDir() string {
+	file, err := config.Read(config.Path, false)
+	if err != nil {
+		return "" // the server itself says what is wrong with it
+	}
+	return file.Text("data-dir")
 }

@@ -112,6 +112,22 @@ warning is what becomes one. With --quick it says only whether the server answer
 	return cmd
 }
 
+// Findings is what a server with the configuration of this host would miss. The errors are those of the configuration.
+func (a *App) Findings(ctx context.Context) ([]check.Finding, error) {
+	var f serverFlags
+	cmd := &cobra.Command{Use: "check"}
+	cmd.Flags().String("data-dir", a.DataDir(), "")
+	f.register(cmd)
+	if _, err := f.configured(a, cmd); err != nil {
+		return nil, err
+	}
+	in, err := f.toCheck(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return check.Run(ctx, in), nil
+}
+
 func (a *App) showFindings(found []check.Finding) error {
 	return a.Show(found, func(t *output.Table) {
 		t.Row("LEVEL", "CHECK", "FOUND", "WHAT TO DO")
