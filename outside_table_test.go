@@ -38,7 +38,7 @@ var places = map[string]struct {
 	"daemon/bundle": {
 		why: "The file is the caller's, and takes the place of no other; programs are the host's own, with fixed arguments and names of units. Of files " +
 			"below fixed directories certificates alone are read, bounded, and only their dates and names get out.",
-		sites: []string{"file in Save ×2", "file in certificates ×2", "program in Bundle.Host", "program in Bundle.command"},
+		sites: []string{"file in Save ×2", "file in certificates", "program in Bundle.Host", "program in Bundle.command"},
 	},
 	"cmd/manual": {
 		why:   "The directory is named by the person who builds, and the names in it are fixed.",

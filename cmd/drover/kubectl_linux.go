@@ -7,9 +7,11 @@ import (
 	"github.com/drover-project/drover/server/kubectl/commands"
 )
 
-// inPlaceOfMain runs a line of kubectl that a user has typed into the page: the server starts this program under another name for it.
-func inPlaceOfMain() {
-	if os.Args[0] == kubectl.Program {
-		os.Exit(commands.Main(os.Stdin, os.Stdout, os.Stderr))
+// lineOfKubectl runs a line of kubectl that a user has typed into the page, for which the server starts this program under another name, and returns
+// the code to exit with; false says that this is no such start.
+func lineOfKubectl() (code int, is bool) {
+	if os.Args[0] != kubectl.Program {
+		return 0, false
 	}
+	return commands.Main(os.Stdin, os.Stdout, os.Stderr), true
 }

@@ -12,7 +12,9 @@ import (
 )
 
 func main() {
-	inPlaceOfMain()
+	if code, is := lineOfKubectl(); is {
+		os.Exit(code)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal ends things in order; a second one ends them at once.
 	context.AfterFunc(ctx, stop)

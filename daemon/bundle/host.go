@@ -86,37 +86,48 @@ func certificates(ctx context.Context, dirs ...string) (string, error) {
 	var lines []string
 	var failed error
 	for _, dir := range dirs {
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			switch {
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case errors.Is(err, fs.ErrNotExist):
-				return nil
-			case err != nil:
-				return err
-			case d.IsDir() && (d.Name() == "containerd" || d.Name() == "data" || d.Name() == "db"):
-				return fs.SkipDir
-			case len(lines) >= maxCertificates, !d.Type().IsRegular(), !strings.HasSuffix(path, ".crt") && !strings.HasSuffix(path, ".pem"), strings.HasSuffix(path, "-key.pem"):
-				return nil
-			}
-			if info, err := d.Info(); err != nil || info.Size() > maxCertificate {
-				return nil //nolint:nilerr // it has gone, or is no certificate
-			}
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-				if block.Type != "CERTIFICATE" {
-					continue
+		root, err := os.OpenRoot(dir) // what is found below it cannot lead elsewhere
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = errors.Join(fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+				switch {
+				case ctx.Err() != nil:
+					return ctx.Err()
+				case errors.Is(err, fs.ErrNotExist):
+					return nil
+				case err != nil:
+					return err
+				case d.IsDir() && (d.Name() == "containerd" || d.Name() == "data" || d.Name() == "db"):
+					return fs.SkipDir
+				case len(lines) >= maxCertificates, !d.Type().IsRegular(), !strings.HasSuffix(path, ".crt") && !strings.HasSuffix(path, ".pem"), strings.HasSuffix(path, "-key.pem"):
+					return nil
 				}
-				if c, err := x509.ParseCertificate(block.Bytes); err == nil {
-					lines = append(lines, fmt.Sprintf("%s  %s  %s", c.NotAfter.UTC().Format(time.RFC3339), path, c.Subject.CommonName))
+				if info, err := d.Info(); err != nil || info.Size() > maxCertificate {
+					return nil //nolint:nilerr // it has gone, or is no certificate
 				}
-			}
-			return nil
-		})
+				text, err := root.ReadFile(path)
+				if err == nil {
+					lines = append(lines, datesIn(filepath.Join(dir, path), text)...)
+				}
+				return err
+			}), root.Close())
+		}
 		failed = errors.Join(failed, err)
 	}
 	return strings.Join(lines, "\n") + "\n", failed
+}
+
+// datesIn are the dates of the certificates in a file, a line each.
+func datesIn(path string, text []byte) (lines []string) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			lines = append(lines, fmt.Sprintf("%s  %s  %s", c.NotAfter.UTC().Format(time.RFC3339), path, c.Subject.CommonName))
+		}
+	}
+	return lines
 }
