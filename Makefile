@@ -51,10 +51,18 @@ NO_GOROUTINES := github.com/drover-project/drover/server/decide
 formatted: # before the minutes that tests take
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt these:"; echo "$$unformatted"; exit 1; }
 
-# A program with the race detector waits a second before it ends, and tests start hundreds; all goroutines have been waited for by then.
-test: formatted setup-test ## unit and integration tests, with the race detector; no Docker, no network beyond loopback
+# The race detector doubles how long tests take, and what is compiled for them: CI runs with it, and people by RACE=1.
+RACE ?= $(if $(CI),1)
+ifneq ($(RACE),)
+# A program with the race detector waits a second before it ends, and tests start hundreds; all goroutines have been waited for by then. The internal
+# linker takes a quarter less time than gcc.
+GO_TEST := GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -vet=off -race -ldflags=-linkmode=internal
+else
+GO_TEST := go test -vet=off
+endif
+test: formatted setup-test ## unit and integration tests, with the race detector in CI or by RACE=1; no Docker, no network beyond loopback
 	go vet ./...
-	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -vet=off -race -ldflags=-linkmode=internal $$(go list ./... | grep -v -x $(NO_GOROUTINES)) # a quarter less to link than by gcc
+	$(GO_TEST) $$(go list ./... | grep -v -x $(NO_GOROUTINES))
 	go test -vet=off ./tunnel $(NO_GOROUTINES) # the former once more for what the original's library carries, which races with itself
 
 # What agents read and others wrote: plans, position files, ledgers, registries.yaml, the watch; and

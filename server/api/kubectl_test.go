@@ -104,6 +104,7 @@ func TestKubectlOfClusters(t *testing.T) {
 			k.reads()
 			k.writes()
 			k.applies()
+			k.gitops()
 			k.asks()
 		})
 	}
@@ -166,6 +167,16 @@ func (k kubectl) writes() {
 	k.fails("", `patch setting server-url --type=merge -p {"value":"x"}`, "https://")
 	k.fails("", "delete setting ui-pl", "not possible here")
 	k.fails("", "delete machine custom-0f31c2aa9d10", "not possible here")
+}
+
+// gitops is what a pipeline does with the example of a repository.
+func (k kubectl) gitops() {
+	for range 2 { // the second time nothing is to be changed
+		k.run("", "apply --server-side -k ../../examples/gitops", "cluster.provisioning.cattle.io/north serverside-applied", "cluster.provisioning.cattle.io/south serverside-applied")
+	}
+	k.run("", "get clusters -l managed-by=git -o name", "cluster.provisioning.cattle.io/north", "cluster.provisioning.cattle.io/south")
+	k.run("", "diff --server-side -k ../../examples/gitops")
+	k.run("", "delete --wait=false -k ../../examples/gitops", "north", "south")
 }
 
 func (k kubectl) asks() {
