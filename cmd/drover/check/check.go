@@ -51,7 +51,7 @@ type Input struct {
 func Run(ctx context.Context, in Input) []Finding {
 	var all []Finding
 	for _, look := range []func(context.Context, Input) []Finding{
-		clock, files, disk, limits, store, port, certificate, address, proxy,
+		clock, files, content, disk, limits, externalStore, port, certificate, address, proxy,
 	} {
 		all = append(all, look(ctx, in)...)
 	}

@@ -18,6 +18,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/store/keyring"
 )
 
 // well is a host on which nothing is wrong: a server that was never started.
@@ -78,6 +81,32 @@ func certified(t *testing.T, name string, begins, ends time.Time) (cert, key, ca
 	return filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key"), filepath.Join(dir, "ca.crt")
 }
 
+// stored has a server's store made in the data directory, with a document that is encrypted.
+func stored(t *testing.T, in *Input) {
+	t.Helper()
+	documents := store.NewCollection[string]("secrets", true)
+	s, err := store.Open(t.Context(), store.Options{DataDir: in.DataDir, UnsafeNoFsync: true}, documents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"gone", "kept"} {
+		if _, err := documents.Create(t.Context(), key, "secret"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, _ := documents.Get("gone")
+	must(t, documents.Delete(t.Context(), "gone", d.Revision))
+	must(t, s.Close())
+}
+
+// another is a key file of another server.
+func another(t *testing.T) string {
+	t.Helper()
+	line, err := keyring.NewLine()
+	must(t, err)
+	return line
+}
+
 // TestEachFaultHasItsFinding: one fault is one finding that is not ok, and nothing else is.
 func TestEachFaultHasItsFinding(t *testing.T) {
 	now := time.Now()
@@ -102,6 +131,19 @@ func TestEachFaultHasItsFinding(t *testing.T) {
 		{"a data directory that is a file", func(in *Input) { write(t, in.DataDir, "", 0o600) }, "data directory", Error, "is no directory"},
 		{"one that others may read", func(in *Input) { must(t, os.MkdirAll(in.DataDir, 0o755)); must(t, os.Chmod(in.DataDir, 0o755)) }, "data directory", Warning, "has mode 0755"},
 		{"a store without its key", func(in *Input) { write(t, filepath.Join(in.DataDir, "etcd", "x"), "", 0o600) }, "key file", Error, "encryption.key is missing"},
+		{"the key of another store", func(in *Input) {
+			stored(t, in)
+			write(t, filepath.Join(in.DataDir, "encryption.key"), another(t), 0o600)
+		}, "key file", Error, "2 records in the store are encrypted with key "},
+		{"a key file that is none", func(in *Input) {
+			stored(t, in)
+			write(t, filepath.Join(in.DataDir, "encryption.key"), "nonsense", 0o600)
+		}, "key file", Error, "line 1"},
+		{"a store that is damaged", func(in *Input) {
+			stored(t, in)
+			write(t, filepath.Join(in.DataDir, "etcd", "member", "snap", "db"), strings.Repeat("damaged", 4096), 0o600)
+		}, "store", Error, "cannot be read"},
+		{"a store with its key", func(in *Input) { stored(t, in) }, "", OK, ""},
 		{"half an authority", func(in *Input) { write(t, filepath.Join(in.DataDir, "tls", "ca.crt"), "", 0o600) }, "authority", Error, "one of ca.crt and ca.key is missing"},
 		{"a port that is taken", func(in *Input) { in.Listen = taken.Addr().String() }, "port", Error, "address already in use"},
 		{"no server-url", func(in *Input) { in.ServerURL = "" }, "server-url", Warning, "no address is given"},

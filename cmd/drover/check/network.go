@@ -21,8 +21,8 @@ import (
 // askLimit is how long an answer of the network may take.
 const askLimit = 5 * time.Second
 
-// store finds members of an external etcd that do not answer, or are too old.
-func store(ctx context.Context, in Input) []Finding {
+// externalStore finds members of an external etcd that do not answer, or are too old.
+func externalStore(ctx context.Context, in Input) []Finding {
 	if len(in.Endpoints) == 0 {
 		return one(Finding{"store", OK, "the store is the server's own", ""})
 	}
