@@ -305,6 +305,7 @@ func TestPruneRemovesOnlyWhatIsOursAndOver(t *testing.T) {
 	if err := os.WriteFile(fifo, []byte("go\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	h.settle() // it writes its result where the test's directory is removed
 }
 
 func TestPreserveWorkDir(t *testing.T) {

@@ -124,11 +124,11 @@ spec:
       kind: Secret
       metadata: {name: m, namespace: default}
       stringData: {password: "`+plant("manifest")+`"}
-    chartValues: {traefik: {password: "`+plant("value of a chart")+`"}}
+    chartValues: {traefik: {password: "`+plant("value of a chart")+`", env: [{name: LICENSE, value: "`+plant("value deep in a chart")+`"}]}}
     registries:
       configs: {"registry.lan:5000": {authConfigSecretName: registry-lan}}
     etcd:
-      s3: {bucket: bucket, endpoint: s3.example.com, folder: "`+plant("folder of a bucket")+`", cloudCredentialName: "fleet-default:s3"}
+      s3: {bucket: bucket, endpoint: s3.example.com, cloudCredentialName: "fleet-default:s3"}
 `))
 	a := l.register("harbour")
 	planted["registration token"], planted["token of the machine"] = a.joining, a.token
