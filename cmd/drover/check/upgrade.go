@@ -33,7 +33,7 @@ func (u Upgrade) Run(ctx context.Context) ([]Finding, error) {
 	if err := u.Client.Get(ctx, "/v3/settings/server-version", &version); err != nil {
 		return nil, fmt.Errorf("ask the server for its release: %w", err)
 	}
-	all := []Finding{Releases(version.Value, u.To)}
+	all := []Finding{Releases(release(version.Value), u.To)}
 	for _, look := range []func(context.Context) (Finding, error){u.backup, u.operations, u.agents} {
 		found, err := look(ctx)
 		if err != nil {
@@ -45,6 +45,15 @@ func (u Upgrade) Run(ctx context.Context) ([]Finding, error) {
 		all = append(all, room)
 	}
 	return all, nil
+}
+
+// release is the release of drover in the setting server-version, which begins with the version of Rancher that clients take the server for:
+// v2.15.0-drover.0.1.0 is v0.1.0.
+func release(version string) string {
+	if _, own, ok := strings.Cut(version, "-drover."); ok {
+		return "v" + own
+	}
+	return version
 }
 
 // Releases judges the step from a release to another. Of a build by hand nothing is known.
