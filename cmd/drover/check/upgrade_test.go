@@ -51,7 +51,7 @@ func TestUpgradeLooks(t *testing.T) {
 				"/v1-drover/operations": apitypes.List[apitypes.OperationSummary]{Data: []apitypes.OperationSummary{{ID: "o-1", State: apitypes.OperationSucceeded}}},
 				"/v1-drover/machines":   apitypes.List[apitypes.Machine]{Data: []apitypes.Machine{{Name: "m1", Agent: "v0.2.0"}, {Name: "original"}}},
 			},
-			map[string]string{"release": "ok", "backup": "ok the newest backup is 1h0m0s old", "operations": "ok", "agents": "ok of 2 machines", "disk space": "ok"},
+			map[string]string{"release": "ok v0.3.9 runs, and this program is v0.4.0", "backup": "ok the newest backup is 1h0m0s old", "operations": "ok", "agents": "ok of 2 machines", "disk space": "ok"},
 		},
 		"not well": {
 			map[string]any{
@@ -74,7 +74,7 @@ func TestUpgradeLooks(t *testing.T) {
 			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				answer, ok := c.answers[r.URL.Path]
 				if r.URL.Path == "/v3/settings/server-version" {
-					answer, ok = map[string]string{"value": "v0.3.9"}, true
+					answer, ok = map[string]string{"value": "v2.15.0-drover.0.3.9"}, true
 				}
 				if !ok {
 					http.NotFound(w, r)
