@@ -50,7 +50,7 @@ var places = map[string]struct {
 		sites: []string{
 			"file in App.purge ×2", "file in App.start ×2", "file in App.uninstall",
 			"file in checkKept", "file in copyProgram ×6", "file in copyStore ×8", "file in dropOlder ×2", "file in firstPassword ×7",
-			"file in forgetFirst ×2", "file in idle", "file in keepBefore ×2", "file in options.configure", "file in ownData", "file in place ×4",
+			"file in forgetFirst ×2", "file in idle", "file in isServers ×2", "file in keepBefore ×2", "file in options.configure", "file in ownData", "file in place ×4",
 			"file in serverFlags.etcdTLS", "file in sizeOf", "file in syncTree ×2", "file in whileIdle", "program in command", "program in idle", "program in lastLines",
 		},
 	},

@@ -8,7 +8,7 @@ import (
 )
 
 // lineOfKubectl runs a line of kubectl that a user has typed into the page, for which the server starts this program under another name, and returns
-// the code to exit with; false says that this is no such start.
+// the code to exit with; false says that this program was not started under that name.
 func lineOfKubectl() (code int, is bool) {
 	if os.Args[0] != kubectl.Program {
 		return 0, false

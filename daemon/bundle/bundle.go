@@ -14,6 +14,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -111,7 +112,7 @@ func (b *Bundle) put(name, title string, content []byte) {
 		b.Fail(name, fmt.Errorf("the bundle is full: it has %d MiB", maxAll>>20))
 		return
 	}
-	b.files = append(b.files, file{name, title, content})
+	b.files = append(b.files, file{path.Join("/", name)[1:], title, content}) // never above where it is unpacked
 }
 
 // Fail says why a file is not there.
@@ -208,13 +209,13 @@ td,th{text-align:left;padding:.2rem 1rem .2rem 0;vertical-align:top}@media(prefe
 }
 
 // Save writes a bundle to a new file that its owner alone reads. The errors are those of the file system; nothing is left then.
-func Save(path string, b *Bundle) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+func Save(to string, b *Bundle) error {
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("write the bundle: %w", err)
 	}
 	if err := errors.Join(b.Write(f), f.Sync(), f.Close()); err != nil {
-		return errors.Join(fmt.Errorf("write the bundle to %s, see whether the disk is full: %w", path, err), os.Remove(path))
+		return errors.Join(fmt.Errorf("write the bundle to %s, see whether the disk is full: %w", to, err), os.Remove(to))
 	}
 	return nil
 }

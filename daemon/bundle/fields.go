@@ -52,7 +52,8 @@ func (f Fields) keep(value any, at string, left map[string]int) any {
 				left[path]++
 				continue
 			}
-			kept[name] = inner.keep(field, path, left)
+			key, _ := Scrub(name)
+			kept[key] = inner.keep(field, path, left)
 		}
 		return kept
 	case []any:

@@ -62,7 +62,7 @@ func keysOf(path string) (keys map[keyring.ID]int, err error) {
 	err = db.View(func(tx *bbolt.Tx) error {
 		bucket := tx.Bucket([]byte("key"))
 		if bucket == nil {
-			return fmt.Errorf("the store %s is no database of etcd", path)
+			return fmt.Errorf("the store %s is not a database of etcd", path)
 		}
 		return bucket.ForEach(func(revision, value []byte) error { // in the order of revisions
 			var kv mvccpb.KeyValue

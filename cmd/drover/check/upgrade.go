@@ -25,7 +25,7 @@ type Upgrade struct {
 	Now     func() time.Time
 }
 
-// Run asks the server that runs, and looks at the disk, where it is this host's. The error is that of Client.Get: there is no server to be asked.
+// Run asks the server that runs, and looks at the disk, where it is this host's. The errors are those of Client.Get, such as that the server cannot be reached.
 func (u Upgrade) Run(ctx context.Context) ([]Finding, error) {
 	var version struct {
 		Value string `json:"value"`
@@ -79,7 +79,7 @@ func Releases(from, to string) Finding {
 	return Finding{name, OK, says, ""}
 }
 
-// minorOf are the numbers of the major and the minor version; false for what is no release.
+// minorOf are the numbers of the major and the minor version; false for a version that is not of the form of a release.
 func minorOf(version string) (n [2]int, ok bool) {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if !strings.HasPrefix(version, "v") || len(parts) != 3 || version == "v0.0.0-dev" {

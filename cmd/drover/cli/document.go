@@ -29,7 +29,7 @@ func Document(w io.Writer) {
 	document(w, root)
 }
 
-// Completion writes what a shell completes the commands by: bash, zsh or fish. The error says that there is no other, or is of w.
+// Completion writes what a shell completes the commands by: bash, zsh or fish. The error names the shells that there are, or is that of w.
 func Completion(w io.Writer, shell string) error {
 	a := &app{Streams: Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, environ: func(string) string { return "" }}
 	root := a.root()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +26,9 @@ const (
 // keepBefore copies the store of the data directory before the first start of another release, so that there is a way back also where that
 // one changes the data. It is done once for each change of the release: a start that fails has copied already.
 func keepBefore(dir, version string, logger *slog.Logger) error {
+	if ours, err := isServers(dir); err != nil || !ours {
+		return err // the store refuses a directory of others, in which nothing may have been written before
+	}
 	text, err := durable.ReadFile(filepath.Join(dir, versionFile), 1<<10)
 	was := strings.TrimSpace(string(text))
 	if was == version {
@@ -34,7 +38,7 @@ func keepBefore(dir, version string, logger *slog.Logger) error {
 		return fmt.Errorf("look which release was started before: %w", err)
 	}
 	if filepath.Base(was) != was && was != "" {
-		return fmt.Errorf("%s has %.60q, which is no release", filepath.Join(dir, versionFile), was)
+		return fmt.Errorf("%s has %.60q, which is not the name of a release", filepath.Join(dir, versionFile), was)
 	}
 	store := filepath.Join(dir, "etcd")
 	if _, err := os.Stat(store); err == nil {
@@ -45,13 +49,22 @@ func keepBefore(dir, version string, logger *slog.Logger) error {
 			return err // a server that runs is found by what follows
 		}
 	}
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil // the first start of all; the next one writes it down
-	}
 	if err := durable.WriteFile(filepath.Join(dir, versionFile), []byte(version+"\n"), 0o600); err != nil {
 		return fmt.Errorf("write down which release is started: %w", err)
 	}
 	return nil
+}
+
+// isServers says whether a directory is the server's: new, which makes it, or empty, or one in which a server has made its lock.
+func isServers(dir string) (bool, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return false, fmt.Errorf("make the data directory: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false, fmt.Errorf("look into the data directory: %w", err)
+	}
+	return len(entries) == 0 || len(entries) == 1 && entries[0].Name() == versionFile || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "lock" }), nil
 }
 
 // whileIdle does something while no server uses the data directory, and says whether it has.

@@ -41,6 +41,12 @@ func TestKeepBefore(t *testing.T) {
 			t.Errorf("copies (-want +got):\n%s", diff)
 		}
 	}
+	started := func() { // what a server leaves
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		version, content string
 		want             map[string]string
@@ -61,7 +67,8 @@ func TestKeepBefore(t *testing.T) {
 			t.Fatalf("%s: %v", c.version, err)
 		}
 		copies(c.want)
-		for i, name := range []string{"v1", "v2", "v3"} { // in the order of their releases, whatever the clock's grain
+		started()
+		for i, name := range []string{"v1", "v2", "v3"} { // in the order of their releases, regardless of the clock's grain
 			at := time.Now().Add(time.Duration(i-10) * time.Minute)
 			_ = os.Chtimes(filepath.Join(dir, beforeDir, name), at, at)
 		}
@@ -82,10 +89,25 @@ func TestKeepBefore(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, versionFile), []byte("../../etc"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := start("v6"); err == nil || !strings.Contains(err.Error(), "is no release") {
+	if err := start("v6"); err == nil || !strings.Contains(err.Error(), "is not the name of a release") {
 		t.Errorf("a path for a release: %v", err)
 	}
-	if err := keepBefore(filepath.Join(dir, "none"), "v1", slog.New(slog.DiscardHandler)); err != nil {
+	none := filepath.Join(dir, "none")
+	if err := keepBefore(none, "v1", slog.New(slog.DiscardHandler)); err != nil {
 		t.Errorf("a data directory that is not there yet: %v", err)
+	}
+	if text, err := os.ReadFile(filepath.Join(none, versionFile)); err != nil || string(text) != "v1\n" {
+		t.Errorf("the first start wrote down %q, %v", text, err)
+	}
+	// In a directory of others, also one that has an etcd, nothing is written: the store refuses it.
+	foreign := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(foreign, "etcd", "member"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := keepBefore(foreign, "v1", slog.New(slog.DiscardHandler)); err != nil {
+		t.Errorf("a directory of others: %v", err)
+	}
+	if entries, err := os.ReadDir(foreign); err != nil || len(entries) != 1 {
+		t.Errorf("in a directory of others there is %v (%v)", entries, err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/cmd/drover/config"
@@ -290,7 +289,7 @@ func idle(dir string) error {
 		return fmt.Errorf("look at the data directory: %w", err)
 	}
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if durable.TryLock(lock) != nil {
 		return fmt.Errorf("a server that was started by hand uses %s: stop it, and run this again", dir)
 	}
 	return nil
