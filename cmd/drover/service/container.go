@@ -24,6 +24,11 @@ func checkKept(dir string, environ func(string) string) error {
 	if err != nil {
 		return fmt.Errorf("look whether the data directory outlives this container: %w", err)
 	}
+	return outlives(dir, at, kind)
+}
+
+// outlives says of a directory that is on the file system of a type, mounted at a place, why it goes with its container; nil when it does not.
+func outlives(dir, at, kind string) error {
 	switch {
 	case at == "/":
 		return fmt.Errorf("%s is no volume, and what the server keeps would go with this container: mount one there (-v drover:%s), or start with --ephemeral if that is meant", dir, dir)

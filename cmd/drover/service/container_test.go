@@ -31,6 +31,21 @@ func TestMountOf(t *testing.T) {
 	}
 }
 
+func TestOutlives(t *testing.T) {
+	for _, c := range []struct{ at, kind, says string }{
+		{"/", "overlay", "is no volume"},
+		{"/var/lib/drover", "tmpfs", "is in memory"},
+		{"/var", "ramfs", "is in memory"},
+		{"/var/lib/drover", "ext4", ""},
+		{"/var", "xfs", ""},
+	} {
+		err := outlives("/var/lib/drover", c.at, c.kind)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s at %s: %v, want %q", c.kind, c.at, err, c.says)
+		}
+	}
+}
+
 func TestKeptOutsideOfContainers(t *testing.T) {
 	if err := checkKept("/nowhere", func(string) string { return "" }); err != nil {
 		t.Errorf("on a host: %v", err)
