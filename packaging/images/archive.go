@@ -9,12 +9,13 @@ import (
 	"os"
 	"slices"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // archive writes an image as an OCI layout in a tar file, which Docker since 25, containerd, podman and skopeo read, with the list by which
 // older Dockers find the same files.
-func archive(path, tag string, image v1.Image) error {
+func archive(path string, tag name.Tag, image v1.Image) error {
 	files, err := layoutOf(tag, image)
 	if err != nil {
 		return err
@@ -24,22 +25,23 @@ func archive(path, tag string, image v1.Image) error {
 		return err
 	}
 	w := tar.NewWriter(f)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		err = errors.Join(err, w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Typeflag: tar.TypeReg, Size: int64(len(files[name]))}))
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		err = errors.Join(err, w.WriteHeader(&tar.Header{Name: file, Mode: 0o644, Typeflag: tar.TypeReg, Size: int64(len(files[file]))}))
 		if err == nil {
-			_, err = w.Write(files[name])
+			_, err = w.Write(files[file])
 		}
 	}
 	return errors.Join(err, w.Close(), f.Close())
 }
 
 // layoutOf are the files of an OCI layout (https://github.com/opencontainers/image-spec, image-layout.md), and Docker's manifest.json.
-func layoutOf(tag string, image v1.Image) (map[string][]byte, error) {
+// containerd takes the first annotation for the image's name as it is, and a kubelet asks it for the full name, with Docker's registry.
+func layoutOf(tag name.Tag, image v1.Image) (map[string][]byte, error) {
 	files := map[string][]byte{"oci-layout": []byte(`{"imageLayoutVersion":"1.0.0"}`)}
 	blob := func(h v1.Hash, content []byte) string {
-		name := "blobs/" + h.Algorithm + "/" + h.Hex
-		files[name] = content
-		return name
+		file := "blobs/" + h.Algorithm + "/" + h.Hex
+		files[file] = content
+		return file
 	}
 	manifest, err := image.RawManifest()
 	if err != nil {
@@ -54,7 +56,7 @@ func layoutOf(tag string, image v1.Image) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, err := image.ConfigName()
+	id, err := image.ConfigName()
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +64,7 @@ func layoutOf(tag string, image v1.Image) (map[string][]byte, error) {
 		Config   string
 		RepoTags []string
 		Layers   []string
-	}{blob(name, config), []string{tag}, nil}
+	}{blob(id, config), []string{tag.String()}, nil}
 	layers, err := image.Layers()
 	if err != nil {
 		return nil, err
@@ -86,13 +88,13 @@ func layoutOf(tag string, image v1.Image) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := image.ConfigFile()
+	platform, err := image.ConfigFile()
 	if err != nil {
 		return nil, err
 	}
 	index := v1.IndexManifest{SchemaVersion: 2, MediaType: "application/vnd.oci.image.index.v1+json", Manifests: []v1.Descriptor{{
-		MediaType: media, Digest: digest, Size: int64(len(manifest)), Platform: &v1.Platform{OS: file.OS, Architecture: file.Architecture},
-		Annotations: map[string]string{"io.containerd.image.name": tag, "org.opencontainers.image.ref.name": tag},
+		MediaType: media, Digest: digest, Size: int64(len(manifest)), Platform: &v1.Platform{OS: platform.OS, Architecture: platform.Architecture},
+		Annotations: map[string]string{"io.containerd.image.name": "docker.io/" + tag.RepositoryStr() + ":" + tag.TagStr(), "org.opencontainers.image.ref.name": tag.TagStr()},
 	}}}
 	if files["index.json"], err = json.Marshal(index); err != nil {
 		return nil, err

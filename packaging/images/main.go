@@ -182,7 +182,7 @@ func write(o options, which string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(o.out, "image-"+which+"-"+o.arch+".tar")
-	return path, archive(path, tag.Name(), image)
+	return path, archive(path, tag, image)
 }
 
 func build(o options, c content) (v1.Image, error) {

@@ -47,6 +47,20 @@ func TestImageOfTheUpgradeController(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	files, err := layoutOf(tag, image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, names := range map[string][]string{
+		"index.json":    {`"io.containerd.image.name":"docker.io/drover/system-agent:v1.2.3-suc"`, `"org.opencontainers.image.ref.name":"v1.2.3-suc"`},
+		"manifest.json": {`"RepoTags":["drover/system-agent:v1.2.3-suc"]`},
+	} {
+		for _, want := range names {
+			if !strings.Contains(string(files[file]), want) {
+				t.Errorf("%s has no %s:\n%s", file, want, files[file])
+			}
+		}
+	}
 	found := map[string]string{}
 	content := mutate.Extract(image)
 	defer content.Close()
