@@ -87,7 +87,7 @@ var places = map[string]struct {
 		sites: []string{
 			"dial in here", "file in App.configCommand", "file in App.open", "file in App.removeCommand", "file in App.versionCommand", "file in administrator",
 			"file in bucket.of", "file in cluster.lock ×2", "file in cluster.saveKubeconfig", "file in cluster.writeRequests ×3",
-			"file in look", "file in read",
+			"file in read", "file in readLive",
 		},
 	},
 	"cmd/rancher-agent": {

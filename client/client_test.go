@@ -28,10 +28,10 @@ func serve(t *testing.T, retry time.Duration, h http.Handler) *client.Client {
 	t.Helper()
 	server := httptest.NewTLSServer(h)
 	t.Cleanup(server.Close)
-	return of(t, server, retry)
+	return clientOf(t, server, retry)
 }
 
-func of(t *testing.T, server *httptest.Server, retry time.Duration) *client.Client {
+func clientOf(t *testing.T, server *httptest.Server, retry time.Duration) *client.Client {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	c, err := client.New(client.Config{Server: server.URL + "/", Token: "t:k", CA: string(ca), Agent: "test", Retry: retry})
@@ -132,7 +132,7 @@ func TestWhoIsNotReachedOrTrusted(t *testing.T) {
 	if _, err := other.Clusters().List(t.Context()); !isType[*client.TrustError](err) {
 		t.Errorf("a server of another authority: %v", err)
 	}
-	c := of(t, server, 0)
+	c := clientOf(t, server, 0)
 	server.Close()
 	if _, err := c.Clusters().List(t.Context()); !isType[*client.ReachError](err) {
 		t.Errorf("a server that is gone: %v", err)
@@ -201,7 +201,7 @@ func TestRetriesEnd(t *testing.T) {
 func TestRetryReachesAServerThatComesLater(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":[]}`) }))
 	server.StartTLS()
-	c := of(t, server, time.Minute)
+	c := clientOf(t, server, time.Minute)
 	address := server.Listener.Addr().String()
 	certificates := server.TLS.Certificates
 	server.Close()

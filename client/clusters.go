@@ -149,12 +149,12 @@ func (c Clusters) Resume(ctx context.Context, key string) (apitypes.Resumed, err
 // List are the machines of the cluster or fleet with an ID, such as c-m-4xk2vbcd; all that the caller may see for "".
 // Its errors are those of Client.Get.
 func (m Machines) List(ctx context.Context, cluster string) ([]apitypes.Machine, error) {
-	return List[apitypes.Machine](ctx, m.c, with(MachinesPath, of(cluster)))
+	return List[apitypes.Machine](ctx, m.c, with(MachinesPath, clusterQuery(cluster)))
 }
 
 // Watch is Watch of what List lists.
 func (m Machines) Watch(ctx context.Context, cluster string) iter.Seq2[Change[apitypes.Machine], error] {
-	return Watch[apitypes.Machine](ctx, m.c, with(MachinesPath, of(cluster)))
+	return Watch[apitypes.Machine](ctx, m.c, with(MachinesPath, clusterQuery(cluster)))
 }
 
 // Get is the machine with a key, "<namespace>/<name>". An unknown key is ErrNotFound; other errors are those of Client.Get.
@@ -162,7 +162,7 @@ func (m Machines) Get(ctx context.Context, key string) (apitypes.Machine, error)
 	return get[apitypes.Machine](ctx, m.c, MachinesPath+"/"+key)
 }
 
-func of(cluster string) url.Values {
+func clusterQuery(cluster string) url.Values {
 	if cluster == "" {
 		return nil
 	}
@@ -181,7 +181,7 @@ func (c Clusters) Begin(ctx context.Context, key string, asked apitypes.Asked, d
 
 // List are the operations of the cluster with a key, "<namespace>/<name>"; all that the caller may see for "". Its errors are those of Client.Get.
 func (o Operations) List(ctx context.Context, cluster string) ([]apitypes.OperationSummary, error) {
-	return List[apitypes.OperationSummary](ctx, o.c, with(OperationsPath, of(cluster)))
+	return List[apitypes.OperationSummary](ctx, o.c, with(OperationsPath, clusterQuery(cluster)))
 }
 
 // Get is the operation with an ID, with its tasks and its log. An unknown key is ErrNotFound; other errors are those of Client.Get.

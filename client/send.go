@@ -81,7 +81,7 @@ func (c *sender) do(request *http.Request, body []byte) (*http.Response, error) 
 		response, err := c.http.Do(request)
 		wait, over := pause, false
 		if err != nil {
-			over = !again(request, err)
+			over = !canRetry(request, err)
 			err = c.failure(err)
 		} else {
 			wait, over = max(pause, retryAfter(response)), !busy(request, response)
@@ -103,8 +103,8 @@ func (c *sender) do(request *http.Request, body []byte) (*http.Response, error) 
 	}
 }
 
-// again says that a request which got no answer can be made a second time: it changes nothing, or the server was not there to take it.
-func again(request *http.Request, err error) bool {
+// canRetry says that a request which got no answer can be made a second time: it changes nothing, or the server was not there to take it.
+func canRetry(request *http.Request, err error) bool {
 	if request.Context().Err() != nil || trustFailed(err) {
 		return false
 	}

@@ -90,7 +90,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 		fields = appendFields(fields, h.group, a)
 		return true
 	})
-	message, rest := sentence(r.Message, fields)
+	message, rest := messageOf(r.Message, fields)
 	entry := map[string]string{"SYSLOG_IDENTIFIER": h.identifier, "SYSLOG_PID": strconv.Itoa(os.Getpid())}
 	for _, f := range rest {
 		entry[fieldName(f.key)] = f.value
@@ -113,10 +113,10 @@ func priority(level slog.Level) journal.Priority {
 	return journal.PriDebug
 }
 
-// sentence is what people read: of a line of output the line behind where it came from,
+// messageOf is what people read: of a line of output the line behind where it came from,
 // of anything else the message with its attributes. It returns the fields to keep: the
 // line need not be there twice.
-func sentence(message string, fields []field) (text string, rest []field) {
+func messageOf(message string, fields []field) (text string, rest []field) {
 	if message == "output" {
 		if line, stream, instruction := last(fields, "line"), last(fields, "stream"), last(fields, "instruction"); line != nil && stream != nil && instruction != nil {
 			for _, f := range fields {

@@ -57,10 +57,10 @@ type Command struct {
 func Of(p apply.Preview) Page {
 	key := make([]byte, 32)
 	rand.Read(key) // never fails
-	return of(p, masker{key})
+	return pageOf(p, masker{key})
 }
 
-func of(p apply.Preview, m masker) Page {
+func pageOf(p apply.Preview, m masker) Page {
 	page := Page{Plan: p.Checksum, Empty: p.Empty(), Files: []File{}, Instructions: m.commands(p.Instructions), Periodic: m.commands(p.Periodic), Probes: append([]string{}, p.Probes...)}
 	for _, f := range p.Files {
 		page.Files = append(page.Files, m.file(f))

@@ -10,7 +10,7 @@ import (
 )
 
 func TestPage(t *testing.T) {
-	got := of(apply.Preview{
+	got := pageOf(apply.Preview{
 		Checksum: "0123456789abcdef0123",
 		Files: []apply.FileChange{
 			{

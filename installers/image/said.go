@@ -33,10 +33,10 @@ func (e *placeError) Unwrap() error { return e.cause }
 
 // said makes the sentence. The secrets are left out wherever they come up.
 func said(p *place, err error, secrets []string) *placeError {
-	return &placeError{text: p.String() + ": " + credentials.Redact(sentence(p, err), secrets), cause: err, passing: passing(err)}
+	return &placeError{text: p.String() + ": " + credentials.Redact(reasonOf(p, err), secrets), cause: err, passing: passing(err)}
 }
 
-func sentence(p *place, err error) string {
+func reasonOf(p *place, err error) string {
 	var quiet *silence
 	if errors.As(err, &quiet) {
 		return quiet.Error()

@@ -101,11 +101,11 @@ func Read(text []byte) (*Config, error) {
 	document, err := strictyaml.ReadOne(strictyaml.Source{Private: true, Limits: limits}, text)
 	if err != nil {
 		all, _ := errors.AsType[strictyaml.Errors](err)
-		return nil, sentence(all)
+		return nil, describe(all)
 	}
 	var f file
 	if errs := document.Decode(&f, strictyaml.Options{Ignore: without.MatchString, IgnoreZero: insecure.MatchString, AsWritten: true}); errs != nil {
-		return nil, sentence(errs)
+		return nil, describe(errs)
 	}
 	if f.APIVersion != "" && f.APIVersion != "v1" || f.Kind != "" && f.Kind != "Config" {
 		return nil, errors.New("apiVersion and kind are not those of a kubeconfig, v1 and Config")
@@ -113,9 +113,9 @@ func Read(text []byte) (*Config, error) {
 	return f.current()
 }
 
-// sentence is what is wrong with a text whose names and values are not to be repeated: a key may be anything, and the path of one
+// describe is what is wrong with a text whose names and values are not to be repeated: a key may be anything, and the path of one
 // that is not known is that of known ones but for its last step.
-func sentence(errs strictyaml.Errors) error {
+func describe(errs strictyaml.Errors) error {
 	const most = 10
 	var all []string
 	for _, e := range errs {

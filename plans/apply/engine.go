@@ -261,8 +261,8 @@ func (e *Engine) at(step string) {
 	}
 }
 
-// again pauses before another attempt at something that did not work.
-func again(ctx context.Context, failures int) error {
+// waitToRetry pauses before another attempt at something that did not work.
+func waitToRetry(ctx context.Context, failures int) error {
 	pause := backoff.Backoff{Min: roomRetryMin, Max: roomRetryMax, Floor: 0.5}
 	for range failures - 1 {
 		pause.Next()

@@ -101,7 +101,7 @@ func (w *work) instruction(ctx context.Context, i int) error {
 				return w.instructionFailed(i, -1, err.Error())
 			}
 			log.Warn("supervisor did not start, tried again", "error", err)
-			if err := again(ctx, unstarted); err != nil {
+			if err := waitToRetry(ctx, unstarted); err != nil {
 				return err
 			}
 		default:

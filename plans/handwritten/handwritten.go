@@ -56,10 +56,10 @@ func inWords(path string, err error) error {
 	if !errors.As(err, &all) || len(all) == 0 {
 		return err
 	}
-	return at(path, max(all[0].Line, 1), "%s", sentence(all[0]))
+	return at(path, max(all[0].Line, 1), "%s", describe(all[0]))
 }
 
-func sentence(e strictyaml.Error) string {
+func describe(e strictyaml.Error) string {
 	switch e.Kind {
 	case strictyaml.Second:
 		return "a second document begins; a file holds one plan"

@@ -109,7 +109,7 @@ func open(ctx context.Context, o Options, nodes []config.Node) ([]*host, map[str
 		indexes[i] = i
 	}
 	failed := onhost.Each(ctx, indexes, parallel, func(ctx context.Context, i int) error {
-		h, err := look(ctx, o, nodes[i])
+		h, err := readHost(ctx, o, nodes[i])
 		if err != nil {
 			mu.Lock()
 			defer mu.Unlock()
@@ -132,21 +132,21 @@ func open(ctx context.Context, o Options, nodes []config.Node) ([]*host, map[str
 	return hosts, away, nil
 }
 
-// look finds out what a host has of a cluster.
-func look(ctx context.Context, o Options, n config.Node) (*host, error) {
+// readHost finds out what a host has of a cluster.
+func readHost(ctx context.Context, o Options, n config.Node) (*host, error) {
 	opened, err := onhost.Open(ctx, n.Address, n.DockerSocket, o.Dial(n), o.Now, o.Logger)
 	if err != nil {
 		return nil, err
 	}
 	h := &host{Host: opened}
-	if err := h.look(ctx); err != nil {
+	if err := h.read(ctx); err != nil {
 		opened.Close()
 		return nil, err
 	}
 	return h, nil
 }
 
-func (h *host) look(ctx context.Context) error {
+func (h *host) read(ctx context.Context) error {
 	processes := map[string]nodeconfig.Process{}
 	for _, name := range desired.Names() {
 		processes[name] = nodeconfig.Process{Name: name}

@@ -31,7 +31,7 @@ func (a *API) GrantComponents(ctx context.Context) error {
 		binding("system:node", "system:node", rbacv1.Subject{APIGroup: rbac, Kind: "Group", Name: "system:nodes"}),
 		binding("proxy-role-binding-kubernetes-master", toKubelets.Name, rbacv1.Subject{APIGroup: rbac, Kind: "User", Name: "kube-apiserver"}),
 	}
-	err := again(ctx, func() error {
+	err := retryWhileBusy(ctx, func() error {
 		_, err := a.Client.CoreV1().ServiceAccounts(System).Create(ctx, account, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return err

@@ -42,7 +42,7 @@ func (e *AddonError) Error() string {
 
 // Addon is the text that was applied last under a name; empty when there was none. The error is that of the API, after some tries.
 func (a *API) Addon(ctx context.Context, name string) (text string, err error) {
-	err = again(ctx, func() error {
+	err = retryWhileBusy(ctx, func() error {
 		m, err := a.Client.CoreV1().ConfigMaps(System).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -73,7 +73,7 @@ func (a *API) Apply(ctx context.Context, name, text, before string) error {
 	}
 	failed := &AddonError{Addon: name}
 	for _, o := range inOrder(objects) {
-		if err := again(ctx, func() error { return a.apply(ctx, o) }); err != nil {
+		if err := retryWhileBusy(ctx, func() error { return a.apply(ctx, o) }); err != nil {
 			failed.Objects = append(failed.Objects, describe(o)+": "+err.Error())
 		}
 		if ctx.Err() != nil {
@@ -84,7 +84,7 @@ func (a *API) Apply(ctx context.Context, name, text, before string) error {
 		return failed
 	}
 	for _, o := range gone(old, objects) {
-		if err := again(ctx, func() error { return a.remove(ctx, o) }); err != nil {
+		if err := retryWhileBusy(ctx, func() error { return a.remove(ctx, o) }); err != nil {
 			return fmt.Errorf("add-on %s: delete %s, which it has no more: %w", name, describe(o), err)
 		}
 	}
@@ -122,7 +122,7 @@ func (a *API) client(o *unstructured.Unstructured) (dynamic.ResourceInterface, e
 
 func (a *API) keep(ctx context.Context, name, text string) error {
 	maps := a.Client.CoreV1().ConfigMaps(System)
-	err := again(ctx, func() error {
+	err := retryWhileBusy(ctx, func() error {
 		is, err := maps.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: System}, Data: map[string]string{name: text}}
@@ -158,7 +158,7 @@ func (a *API) Remove(ctx context.Context, name string) error {
 	slices.Reverse(objects)
 	failed := &AddonError{Addon: name}
 	for _, o := range objects {
-		if err := again(ctx, func() error { return a.remove(ctx, o) }); err != nil {
+		if err := retryWhileBusy(ctx, func() error { return a.remove(ctx, o) }); err != nil {
 			failed.Objects = append(failed.Objects, describe(o)+": "+err.Error())
 		}
 	}
@@ -183,7 +183,7 @@ func (a *API) Discard(ctx context.Context, objects []Object) error {
 		u.SetKind(o.Kind)
 		u.SetNamespace(o.Namespace)
 		u.SetName(o.Name)
-		err := again(ctx, func() error {
+		err := retryWhileBusy(ctx, func() error {
 			if err := a.remove(ctx, u); err != nil {
 				return err
 			}

@@ -35,7 +35,7 @@ func (e *NodeMissingError) Error() string {
 // Nodes are the cluster's nodes by the hosts' names, in lower case. The error is that of the API, after some tries.
 func (a *API) Nodes(ctx context.Context) (map[string]corev1.Node, error) {
 	var list []*corev1.Node
-	err := again(ctx, func() (err error) {
+	err := retryWhileBusy(ctx, func() (err error) {
 		list, err = bounds.All[*corev1.Node](ctx, metav1.ListOptions{}, a.Client.CoreV1().Nodes().List)
 		return err
 	})
@@ -72,7 +72,7 @@ type Marks struct {
 // Mark brings a node to its marks, and says whether something changed. The error is
 // *NodeMissingError when the host has no node.
 func (a *API) Mark(ctx context.Context, host string, m Marks) (changed bool, err error) {
-	err = again(ctx, func() error {
+	err = retryWhileBusy(ctx, func() error {
 		nodes, err := a.Nodes(ctx)
 		if err != nil {
 			return err
@@ -180,7 +180,7 @@ func (a *API) patch(ctx context.Context, node string, change map[string]any) err
 	if err != nil {
 		return err
 	}
-	err = again(ctx, func() error {
+	err = retryWhileBusy(ctx, func() error {
 		_, err := a.Client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, text, metav1.PatchOptions{FieldManager: manager})
 		return err
 	})
@@ -200,7 +200,7 @@ func (a *API) DeleteNode(ctx context.Context, host string) error {
 	if !ok {
 		return nil
 	}
-	err = again(ctx, func() error {
+	err = retryWhileBusy(ctx, func() error {
 		err := a.Client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil

@@ -30,7 +30,7 @@ func ClusterPods() []string {
 // says how many. The error names the selector.
 func (a *API) DeletePods(ctx context.Context, selectors []string) (deleted int, err error) {
 	for _, selector := range selectors {
-		err := again(ctx, func() error {
+		err := retryWhileBusy(ctx, func() error {
 			pods, err := bounds.All[*corev1.Pod](ctx, metav1.ListOptions{LabelSelector: selector}, a.Client.CoreV1().Pods("").List)
 			if err != nil {
 				return err

@@ -46,7 +46,7 @@ func (a *API) Unready(ctx context.Context, text string) ([]string, error) {
 	var unready []string
 	for _, o := range objects {
 		var held string
-		err := again(ctx, func() (err error) {
+		err := retryWhileBusy(ctx, func() (err error) {
 			held, err = a.unready(ctx, o)
 			return err
 		})

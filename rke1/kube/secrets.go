@@ -23,7 +23,7 @@ func (a *API) RewriteSecrets(ctx context.Context) (rewritten int, err error) {
 	next := ""
 	for {
 		var page *corev1.SecretList
-		err := again(ctx, func() (err error) {
+		err := retryWhileBusy(ctx, func() (err error) {
 			page, err = a.Client.CoreV1().Secrets("").List(ctx, metav1.ListOptions{Limit: secretsAtOnce, Continue: next})
 			return err
 		})
@@ -35,7 +35,7 @@ func (a *API) RewriteSecrets(ctx context.Context) (rewritten int, err error) {
 			return rewritten, fmt.Errorf("list the cluster's secrets: %w", err)
 		}
 		for _, s := range page.Items {
-			err := again(ctx, func() error {
+			err := retryWhileBusy(ctx, func() error {
 				_, err := a.Client.CoreV1().Secrets(s.Namespace).Update(ctx, &s, metav1.UpdateOptions{})
 				if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 					return nil

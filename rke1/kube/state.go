@@ -28,9 +28,9 @@ var untilWritten = wait.Backoff{Duration: time.Second, Factor: 1.5, Steps: 8}
 // SaveState writes the state, compact JSON, into its Secret, and removes the ConfigMap in which
 // everybody who may read ConfigMaps could read all keys (CVE-2023-32191). The error is that of the API, after some tries.
 func (a *API) SaveState(ctx context.Context, text []byte) error {
-	err := again(ctx, func() error { return a.writeState(ctx, text) })
+	err := retryWhileBusy(ctx, func() error { return a.writeState(ctx, text) })
 	if err == nil {
-		err = again(ctx, func() error {
+		err = retryWhileBusy(ctx, func() error {
 			err := a.Client.CoreV1().ConfigMaps(System).Delete(ctx, stateName, metav1.DeleteOptions{})
 			if apierrors.IsNotFound(err) {
 				return nil
@@ -63,7 +63,7 @@ func (a *API) writeState(ctx context.Context, text []byte) error {
 // ReadState reads the state from the Secret, or from the ConfigMap where an older CLI left
 // it. The error is ErrNoState when there is neither.
 func (a *API) ReadState(ctx context.Context) (text []byte, err error) {
-	err = again(ctx, func() error {
+	err = retryWhileBusy(ctx, func() error {
 		secret, err := a.Client.CoreV1().Secrets(System).Get(ctx, stateName, metav1.GetOptions{})
 		if err == nil && len(secret.Data[stateName]) > 0 {
 			text = secret.Data[stateName]
@@ -90,8 +90,8 @@ func (a *API) ReadState(ctx context.Context) (text []byte, err error) {
 	return text, nil
 }
 
-// again tries what an API may refuse for a moment, and stops at what will not change.
-func again(ctx context.Context, f func() error) error {
+// retryWhileBusy tries what an API may refuse for a moment, and stops at what will not change.
+func retryWhileBusy(ctx context.Context, f func() error) error {
 	var last error
 	err := wait.ExponentialBackoffWithContext(ctx, untilWritten, func(context.Context) (bool, error) {
 		last = f()

@@ -83,7 +83,7 @@ func unmounted(h *Host) []string {
 		if !slices.Contains(options, "shared") && !slices.Contains(options, "rshared") {
 			continue
 		}
-		if slices.ContainsFunc(below, func(dir string) bool { return dir != "" && within(target, dir) }) {
+		if slices.ContainsFunc(below, func(dir string) bool { return dir != "" && isBelow(target, dir) }) {
 			shared = append(shared, bind)
 		}
 	}
@@ -103,8 +103,8 @@ func split(bind string) (source, target string, options []string) {
 	return source, target, options
 }
 
-// within says that a path is a directory or below it.
-func within(p, dir string) bool {
+// isBelow says that a path is a directory or below it.
+func isBelow(p, dir string) bool {
 	p, dir = path.Clean(p), path.Clean(dir)
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }

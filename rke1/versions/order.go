@@ -64,11 +64,11 @@ func rest(a, b string) int {
 
 var comparison = regexp.MustCompile(`^(>=|<=|>|<|=|==|!=)?(.*)$`)
 
-// within says whether a version is in a range such as ">=1.8.0-rancher0 <1.15.0-rancher0 || =1.16.1-rancher1-1". A range
+// inRange says whether a version is in a range such as ">=1.8.0-rancher0 <1.15.0-rancher0 || =1.16.1-rancher1-1". A range
 // of another form has no version in it.
 //
 // Wire source: blang/semver ParseRange, as far as KDM uses it.
-func within(r string, v Version) bool {
+func inRange(r string, v Version) bool {
 	for alternative := range strings.SplitSeq(r, "||") {
 		all := strings.Fields(alternative)
 		if len(all) > 0 && !slices.ContainsFunc(all, func(c string) bool { return !holds(c, v) }) {

@@ -192,7 +192,7 @@ func (d *Data) Template(plugin, version string) (text string, ok bool) {
 		return "", false
 	}
 	for _, r := range slices.Sorted(maps.Keys(d.doc.Templates[plugin])) {
-		if within(r, v) {
+		if inRange(r, v) {
 			text, ok = d.doc.Templates[templateKeys][d.doc.Templates[plugin][r]]
 			return text, ok
 		}

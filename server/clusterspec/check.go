@@ -247,7 +247,7 @@ func (c *checker) directories(d *DataDirectories, runtime versions.Runtime) {
 	}
 	for i, dir := range dirs {
 		for _, other := range dirs[:i] {
-			if !within(dir.value, other.value) && !within(other.value, dir.value) {
+			if !isBelow(dir.value, other.value) && !isBelow(other.value, dir.value) {
 				continue
 			}
 			name := dir.name
@@ -259,8 +259,8 @@ func (c *checker) directories(d *DataDirectories, runtime versions.Runtime) {
 	}
 }
 
-// within says whether a path is another or lies anywhere below it.
-func within(inner, outer string) bool {
+// isBelow says whether a path is another or lies anywhere below it.
+func isBelow(inner, outer string) bool {
 	return inner == outer || strings.HasPrefix(inner, outer+"/")
 }
 

@@ -70,7 +70,7 @@ func (a *Service) begin(ctx context.Context, key records.ClusterKey, ask Request
 		return operations.Operation{}, fmt.Errorf("begin %s: %w", ask.Kind, &store.NotFoundError{Collection: "clusters", Key: string(key)})
 	}
 	c := cluster.Value
-	if err := a.fits(c, &ask); err != nil {
+	if err := a.complete(c, &ask); err != nil {
 		return operations.Operation{}, err
 	}
 	token, err := a.token(key, &ask)
@@ -128,7 +128,7 @@ func (a *Service) Draft(key records.ClusterKey, ask Request) (operations.Operati
 		return operations.Operation{}, fmt.Errorf("look at what %s would do: %w", ask.Kind, &store.NotFoundError{Collection: "clusters", Key: string(key)})
 	}
 	c := cluster.Value
-	if err := a.fits(c, &ask); err != nil {
+	if err := a.complete(c, &ask); err != nil {
 		return operations.Operation{}, err
 	}
 	if _, err := a.token(key, &ask); err != nil {
@@ -164,8 +164,8 @@ func title(cluster string, ask Request) string {
 	return "rotate the encryption key of cluster " + cluster
 }
 
-// fits says what is wrong with a request, and completes it.
-func (a *Service) fits(c records.Cluster, ask *Request) error {
+// complete fills in what a request leaves out, and says what is wrong with it.
+func (a *Service) complete(c records.Cluster, ask *Request) error {
 	switch {
 	case c.Spec.Docker():
 		return admission.Invalid("cluster %s is one of RKE1, for which this is not supported here", c.Name)

@@ -189,7 +189,7 @@ func TestARestoreBringsNoRight(t *testing.T) {
 		d, _ := b.Clusters.Get(string(key))
 		d.Value.Granted = c.granted
 		ask := Request{Kind: operations.KindRestore, Mode: c.mode, Request: steps.Request{Snapshot: "one"}}
-		if err := b.asker.fits(d.Value, &ask); (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "would name secret fleet-default/mirror again") {
+		if err := b.asker.complete(d.Value, &ask); (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "would name secret fleet-default/mirror again") {
 			t.Errorf("mode %s with %v: %v", c.mode, c.granted, err)
 		}
 	}
@@ -252,13 +252,13 @@ func TestWhatCannotBeBegunYet(t *testing.T) {
 		c.change(&d.Value)
 		for _, kind := range c.kinds {
 			ask := Request{Kind: kind, Request: steps.Request{Snapshot: "one"}}
-			err := b.asker.fits(d.Value, &ask)
+			err := b.asker.complete(d.Value, &ask)
 			if _, ok := errors.AsType[*admission.InvalidError](err); !ok || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: %v, want %q", name, kind, err, c.want)
 			}
 		}
 	}
-	if err := b.asker.fits(records.Cluster{Spec: clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: bucket}, Status: records.ClusterStatus{Initialized: true}}, &Request{Kind: operations.KindRotateCertificates}); err != nil {
+	if err := b.asker.complete(records.Cluster{Spec: clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: bucket}, Status: records.ClusterStatus{Initialized: true}}, &Request{Kind: operations.KindRotateCertificates}); err != nil {
 		t.Errorf("what needs no bucket: %v", err)
 	}
 }
@@ -278,7 +278,7 @@ func TestWhetherASnapshotIsTakenBefore(t *testing.T) {
 			if kind == operations.KindRestore {
 				ask.Request.Snapshot = "one"
 			}
-			if err := b.asker.fits(d.Value, &ask); err != nil || ask.Request.NoSnapshot != c.want {
+			if err := b.asker.complete(d.Value, &ask); err != nil || ask.Request.NoSnapshot != c.want {
 				t.Errorf("%s with %q and %v: none is taken %v, %v", kind, c.annotation, c.request, ask.Request.NoSnapshot, err)
 			}
 		}

@@ -147,15 +147,15 @@ func (f *Files) at(ctx context.Context, c records.Cluster, s records.Snapshot, w
 	if err != nil {
 		return nil, err
 	}
-	if wrong := fits(opened); wrong != "" {
+	if wrong := sizeFault(opened); wrong != "" {
 		opened.Close()
 		return nil, &NoFileError{Reason: placeOf(s) + ": " + wrong}
 	}
 	return opened, nil
 }
 
-// fits says what is wrong with the size of a file; empty for nothing.
-func fits(f *File) string {
+// sizeFault says what is wrong with the size of a file; empty for nothing.
+func sizeFault(f *File) string {
 	switch {
 	case f.Size <= 0:
 		return "the file is empty"

@@ -36,13 +36,13 @@ func TestWhoBeginsTheClusterAnew(t *testing.T) {
 	b.Snapshot("there", "m2", nil)
 	for name, want := range map[string]string{"one": "m2", "/d/there": "m2"} {
 		ask := Request{Kind: operations.KindRestore, Request: steps.Request{Snapshot: name}}
-		if err := b.asker.fits(d.Value, &ask); err != nil || ask.Request.Target != want {
+		if err := b.asker.complete(d.Value, &ask); err != nil || ask.Request.Target != want {
 			t.Errorf("%s: %q, %v", name, ask.Request.Target, err)
 		}
 	}
 	// A path that one machine has a snapshot at is on another machine whatever that has there.
 	ask := Request{Kind: operations.KindRestore, Request: steps.Request{Snapshot: "/d/there", Target: "m1"}}
-	if err := b.asker.fits(d.Value, &ask); err != nil || ask.Request.Target != "m1" || ask.Request.TokenHash != "" {
+	if err := b.asker.complete(d.Value, &ask); err != nil || ask.Request.Target != "m1" || ask.Request.TokenHash != "" {
 		t.Errorf("a file of a person's own: %+v, %v", ask.Request, err)
 	}
 }

@@ -25,7 +25,7 @@ const (
 // a line.
 func (o Operation) WithTask(t Task, now time.Time) Operation {
 	t.State = cmp.Or(t.State, TaskPending)
-	t.Progress, t.Message = sentence(t.Progress), sentence(t.Message)
+	t.Progress, t.Message = oneLine(t.Progress), oneLine(t.Message)
 	i := slices.IndexFunc(o.Tasks, func(other Task) bool { return other.ID == t.ID })
 	before := Task{State: TaskPending}
 	if i >= 0 {
@@ -91,7 +91,7 @@ func (o Operation) WithWait(w *Wait, now time.Time) Operation {
 		o.Wait = nil
 		return o
 	}
-	next := Wait{Object: sentence(w.Object), Host: sentence(w.Host), Cause: sentence(w.Cause), NextStep: sentence(w.NextStep), Until: w.Until, Since: now}
+	next := Wait{Object: oneLine(w.Object), Host: oneLine(w.Host), Cause: oneLine(w.Cause), NextStep: oneLine(w.NextStep), Until: w.Until, Since: now}
 	if o.Wait != nil && o.Wait.Object == next.Object && o.Wait.Host == next.Host && o.Wait.Cause == next.Cause {
 		next.Since = o.Wait.Since
 	}
@@ -102,15 +102,15 @@ func (o Operation) WithWait(w *Wait, now time.Time) Operation {
 // WithLine is the operation with one more line in its log, cut as sentences are; the oldest lines
 // over MaxLines are cut.
 func (o Operation) WithLine(text string, now time.Time) Operation {
-	lines := append(slices.Clip(o.Log), Line{At: now, Text: sentence(text)})
+	lines := append(slices.Clip(o.Log), Line{At: now, Text: oneLine(text)})
 	o.Log = lines[max(0, len(lines)-MaxLines):]
 	return o
 }
 
-// sentence is a text that may come from a host as one line that is safe to print: line breaks and
+// oneLine is a text that may come from a host as one line that is safe to print: line breaks and
 // other control characters and marks of direction become spaces, and what is over MaxLine bytes is cut, between two
 // characters; a text that was cut ends in "…".
-func sentence(text string) string {
+func oneLine(text string) string {
 	const mark = "…"
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {

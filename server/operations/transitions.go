@@ -59,7 +59,7 @@ func (o Operation) To(s State, reason string, now time.Time) (Operation, error) 
 	}
 	o.State, o.Reason = s, ""
 	if s == Failed || s == Aborted {
-		o.Reason = sentence(reason)
+		o.Reason = oneLine(reason)
 	}
 	if s == Running && o.Started.IsZero() {
 		o.Started = now

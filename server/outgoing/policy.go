@@ -85,7 +85,7 @@ var carriers = []struct {
 	{in: prefixes("2001::/32"), at: 12, inverted: true},
 }
 
-func within(ranges []netip.Prefix, a netip.Addr) bool {
+func anyContains(ranges []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
@@ -96,7 +96,7 @@ func plain(a netip.Addr) netip.Addr {
 		return a
 	}
 	for _, c := range carriers {
-		if within(c.in, a) {
+		if anyContains(c.in, a) {
 			b := a.As16()
 			v4 := [4]byte(b[c.at : c.at+4])
 			for i := range v4 {
@@ -112,15 +112,15 @@ func plain(a netip.Addr) netip.Addr {
 
 func classOf(a netip.Addr, owns []netip.Addr) class {
 	switch {
-	case within(nowhereRanges, a):
+	case anyContains(nowhereRanges, a):
 		return nowhere
-	case within(linkLocalRanges, a):
+	case anyContains(linkLocalRanges, a):
 		return linkLocal
-	case within(loopbackRanges, a):
+	case anyContains(loopbackRanges, a):
 		return loopback
 	case slices.Contains(owns, a):
 		return own
-	case within(privateRanges, a):
+	case anyContains(privateRanges, a):
 		return private
 	}
 	return open

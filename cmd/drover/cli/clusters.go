@@ -133,7 +133,7 @@ func (a *app) clustersShow() *cobra.Command {
 			case !a.tabular():
 				return a.show(one, nil)
 			}
-			t, err := look(ctx, c, clusterPath(one))
+			t, err := readCluster(ctx, c, clusterPath(one))
 			if err != nil {
 				return fmt.Errorf("show cluster %s: %w", one.Name, err)
 			}

@@ -19,8 +19,8 @@ import (
 	"github.com/drover-project/drover/cmd/drover/clustertree"
 )
 
-// look is a cluster as it is now, with its machines and the operation under way.
-func look(ctx context.Context, c *client.Client, path string) (clustertree.Cluster, error) {
+// readCluster is a cluster as it is now, with its machines and the operation under way.
+func readCluster(ctx context.Context, c *client.Client, path string) (clustertree.Cluster, error) {
 	var t clustertree.Cluster
 	if err := c.Get(ctx, path, &t.Cluster); err != nil {
 		return t, err
@@ -74,7 +74,7 @@ type follower struct {
 // follow prints what happens on the cluster until it is as wanted, of which it asks after each change of it:
 // gone says that it does not exist, and waits is what it waits for. It fails with the error of ctx when that ends.
 func (f follower) follow(ctx context.Context, wanted func(c apitypes.Cluster, gone bool) (done bool, waits string)) (waits string, err error) {
-	first, err := look(ctx, f.client, f.path)
+	first, err := readCluster(ctx, f.client, f.path)
 	if err != nil && !errors.Is(err, client.ErrNotFound) {
 		return "", err
 	}
@@ -112,7 +112,7 @@ func (f follower) follow(ctx context.Context, wanted func(c apitypes.Cluster, go
 				continue
 			}
 			// The machines' own stream may be behind.
-			if last, err := look(ctx, f.client, f.path); err == nil {
+			if last, err := readCluster(ctx, f.client, f.path); err == nil {
 				news.Look(last)
 			}
 			return waits, nil

@@ -196,7 +196,7 @@ func (a *app) waitGiven(ctx context.Context, c *client.Client, r apitypes.PlanRe
 	one := *a
 	one.Out = &shared{to: a.Out}
 	hear := &hearing{client: c, plan: r.Plan, out: one.Out, end: map[string]context.CancelFunc{}}
-	follow := hear.look
+	follow := hear.follow
 	if !a.tabular() {
 		follow = func(context.Context, apitypes.Operation) {} // the result is out, and what comes is the operation
 	}
@@ -229,8 +229,8 @@ type hearing struct {
 	all    sync.WaitGroup
 }
 
-// look begins to listen to machines that are on their way, and ends that for those that are through.
-func (h *hearing) look(ctx context.Context, o apitypes.Operation) {
+// follow begins to listen to machines that are on their way, and ends that for those that are through.
+func (h *hearing) follow(ctx context.Context, o apitypes.Operation) {
 	namespace, _, _ := strings.Cut(o.Cluster, "/")
 	for _, t := range o.Tasks {
 		end, listening := h.end[t.ID]

@@ -48,7 +48,7 @@ for a person, and "without" has no equivalent.`,
 			}
 			in := migrate.Input{Config: c.config, Releases: known.List(rke2versions.RKE2)}
 			if kubeconfigFile != "" {
-				if in.Live, err = look(cmd.Context(), kubeconfigFile); err != nil {
+				if in.Live, err = readLive(cmd.Context(), kubeconfigFile); err != nil {
 					return err
 				}
 			}
@@ -72,8 +72,8 @@ for a person, and "without" has no equivalent.`,
 	return cmd
 }
 
-// look reads what only the running cluster knows.
-func look(ctx context.Context, path string) (*migrate.Live, error) {
+// readLive reads what only the running cluster knows.
+func readLive(ctx context.Context, path string) (*migrate.Live, error) {
 	text, err := durable.ReadFile(path, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)

@@ -62,7 +62,7 @@ func Documents[T any](collection string, list func() []store.Document[T], get fu
 			}
 			return all
 		},
-		Of: of(collection, func(string) bool { return true }),
+		Of: changesOf(collection, func(string) bool { return true }),
 		Now: func(key string) (Line, bool) {
 			d, ok := get(key)
 			if !ok || !wanted(d.Value) {
@@ -86,13 +86,13 @@ func Document[T any](collection, key string, get func(string) (store.Document[T]
 			}
 			return nil
 		},
-		Of:  of(collection, func(changed string) bool { return changed == key }),
+		Of:  changesOf(collection, func(changed string) bool { return changed == key }),
 		Now: one, Alone: true,
 	}
 }
 
-// of is the document of a change in a collection.
-func of(collection string, wanted func(key string) bool) func(subscribe.Change) []string {
+// changesOf is the document of a change in a collection.
+func changesOf(collection string, wanted func(key string) bool) func(subscribe.Change) []string {
 	return func(c subscribe.Change) []string {
 		if c.Collection != collection || !wanted(c.Key) {
 			return nil

@@ -49,7 +49,7 @@ func (a *Service) look(ctx context.Context) (failed error) {
 		if d.Value.Spec.Docker() || d.Value.Spec.Imported() || !d.Value.Deleting.IsZero() || ctx.Err() != nil {
 			continue
 		}
-		if err := a.attend(ctx, d.Value, of(d.Value, rehearsed)); err != nil {
+		if err := a.attend(ctx, d.Value, ofCluster(d.Value, rehearsed)); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("look at the rehearsals of cluster %s: %w", d.Key, err))
 		}
 	}

@@ -89,7 +89,7 @@ type Standing struct {
 // Standing is how the rehearsals of a cluster stand now.
 func (a *Service) Standing(c records.Cluster) Standing {
 	kept, _ := a.State.Rehearsals.Get(c.Key())
-	s := a.situation(c, kept.Value, of(c, a.underFleets()))
+	s := a.situation(c, kept.Value, ofCluster(c, a.underFleets()))
 	d := decide(s)
 	return Standing{Rehearsals: kept.Value, Next: d.Due, Waits: d.Why, Running: s.Running}
 }
@@ -169,8 +169,8 @@ func (a *Service) underFleets() map[records.ClusterKey][]operations.Operation {
 	return all
 }
 
-// of are the rehearsals of a cluster, and not of one of its name that was there before, in the order of their ends.
-func of(c records.Cluster, all map[records.ClusterKey][]operations.Operation) []operations.Operation {
+// ofCluster are the rehearsals of a cluster, and not of one of its name that was there before, in the order of their ends.
+func ofCluster(c records.Cluster, all map[records.ClusterKey][]operations.Operation) []operations.Operation {
 	own := slices.DeleteFunc(slices.Clone(all[records.ClusterKey(c.Key())]), func(o operations.Operation) bool { return o.Created.Before(c.Created) })
 	slices.SortFunc(own, func(x, y operations.Operation) int { return x.Ended.Compare(y.Ended) })
 	return own

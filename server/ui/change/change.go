@@ -85,8 +85,8 @@ type view struct {
 	Queue bool
 }
 
-// of is the cluster of an address, in the API; empty for a new one.
-func of(c *route.Call) string {
+// clusterOf is the cluster of an address, in the API; empty for a new one.
+func clusterOf(c *route.Call) string {
 	if c.Param("name") == "" {
 		return ""
 	}
@@ -105,7 +105,7 @@ func (e *Editor) Form(c *route.Call) (route.Answer, error) {
 // begin is the page with the document as it is.
 func (e *Editor) begin(c *route.Call) (view, error) {
 	v := view{Here: newCluster, Form: auth.FormToken(c.R), Key: idempotency.NewKey()}
-	if at := of(c); at != "" {
+	if at := clusterOf(c); at != "" {
 		v.Name, v.Here = c.Param("name"), ui.ClusterURL(c.Param("namespace")+"/"+c.Param("name"))+"/change"
 		var err error
 		if v.Base, v.Generation, err = document(c, at); err != nil {

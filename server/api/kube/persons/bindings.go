@@ -69,8 +69,8 @@ func (b binding) wish(context roles.Context) (w roles.Binding, err error) {
 // idOf is the ID of a binding by its key.
 func idOf(key string) string { return strings.Replace(key, "/", ":", 1) }
 
-// within stands for any binding of a namespace: that of a cluster, or of a project, whose name is behind the last "-p-".
-func within(kind auth.Kind, context roles.Context, namespace string) auth.Object {
+// anyBindingIn stands for any binding of a namespace: that of a cluster, or of a project, whose name is behind the last "-p-".
+func anyBindingIn(kind auth.Kind, context roles.Context, namespace string) auth.Object {
 	o := auth.Object{Kind: kind}
 	switch context {
 	case roles.Cluster:
@@ -111,7 +111,7 @@ func (a API) bindings(context roles.Context) Kind {
 		d, ok := a.State.Bindings.Get(c.Key)
 		return strings.Replace(c.Key, ":", "/", 1), nil, ok && d.Value.Context() == context
 	}
-	k.Within = func(namespace string) auth.Object { return within(k.Of, context, namespace) }
+	k.Within = func(namespace string) auth.Object { return anyBindingIn(k.Of, context, namespace) }
 	k.Create = func(q Request, content map[string]any) (Object, error) {
 		var sent binding
 		if err := read(content, &sent, &sent.Metadata); err != nil {

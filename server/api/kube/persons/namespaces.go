@@ -33,7 +33,7 @@ func (a API) Namespaces() Kind {
 		return all
 	}
 	k.Get = func(name string) (Object, bool) {
-		created, _, exists := a.within(name)
+		created, _, exists := a.namespaceIn(name)
 		return showNamespace(k, name, created), exists
 	}
 	// A namespace comes with the first document in it, and goes with the last one.
@@ -42,7 +42,7 @@ func (a API) Namespaces() Kind {
 			return "", nil, false
 		}
 		name := records.ClusterKey(c.Key).Namespace()
-		created, since, exists := a.within(name)
+		created, since, exists := a.namespaceIn(name)
 		if !exists {
 			last := showNamespace(k, name, created)
 			return name, &last, true
@@ -52,9 +52,9 @@ func (a API) Namespaces() Kind {
 	return k
 }
 
-// within is when the oldest document of a namespace was made, and the revision before which none of them was written. The default
+// namespaceIn is when the oldest document of a namespace was made, and the revision before which none of them was written. The default
 // namespace is as old as the first user.
-func (a API) within(namespace string) (created time.Time, since int64, exists bool) {
+func (a API) namespaceIn(namespace string) (created time.Time, since int64, exists bool) {
 	note := func(at time.Time, revision int64) {
 		if !exists || at.Before(created) {
 			created = at
