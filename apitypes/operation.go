@@ -2,7 +2,10 @@
 
 package apitypes
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // OperationSummary is an operation in a list: without tasks and log, which may be long.
 type OperationSummary struct {
@@ -148,6 +151,25 @@ type Wait struct {
 	Until time.Time `json:"until,omitzero"`
 	// Since is when Object, Host and Cause became what they are.
 	Since time.Time `json:"since,omitzero"`
+}
+
+// Where is what is waited for and on which host. A machine's host is described by the machine's name, which is then said once.
+func (w Wait) Where() string {
+	if name, machine := strings.CutPrefix(w.Object, "machine "); machine && (w.Host == name || strings.HasPrefix(w.Host, name+" (")) {
+		return "machine " + w.Host
+	}
+	if w.Host == "" {
+		return w.Object
+	}
+	return strings.TrimSpace(w.Object + " on " + w.Host)
+}
+
+// Why is Cause without the host that Where names.
+func (w Wait) Why() string {
+	if w.Host == "" {
+		return w.Cause
+	}
+	return strings.ReplaceAll(w.Cause, " on "+w.Host, "")
 }
 
 // RequestedBy is which user asked for something, and when.

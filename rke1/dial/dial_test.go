@@ -87,7 +87,7 @@ func open(t *testing.T, knownHosts string, o dial.Options) *dial.SSH {
 func openKeys(t *testing.T, knownHosts string, acceptNew bool, o dial.Options) *dial.SSH {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
-	keys, err := dial.KnownHosts(knownHosts, acceptNew, logger)
+	keys, err := dial.KnownHosts(knownHosts, acceptNew, func(text string) { t.Log(text) })
 	if err != nil {
 		t.Fatal(err)
 	}

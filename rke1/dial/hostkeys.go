@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,7 +21,7 @@ import (
 type HostKeys struct {
 	path      string
 	acceptNew bool
-	logger    *slog.Logger
+	accepted  func(text string)
 
 	mu    sync.Mutex
 	known ssh.HostKeyCallback
@@ -48,13 +47,13 @@ func (e *ChangedKeyError) Error() string {
 }
 
 // KnownHosts reads a known_hosts file, which need not be there. acceptNew adds the keys of
-// hosts that are not in it; a changed key is refused all the same.
-func KnownHosts(path string, acceptNew bool, logger *slog.Logger) (*HostKeys, error) {
+// hosts that are not in it, and says each to accepted, for a person to read; a changed key is refused all the same.
+func KnownHosts(path string, acceptNew bool, accepted func(text string)) (*HostKeys, error) {
 	path, err := expand(path)
 	if err != nil {
 		return nil, err
 	}
-	k := &HostKeys{path: path, acceptNew: acceptNew, logger: logger}
+	k := &HostKeys{path: path, acceptNew: acceptNew, accepted: accepted}
 	return k, k.read()
 }
 
@@ -90,7 +89,7 @@ func (k *HostKeys) check(host string, remote net.Addr, key ssh.PublicKey) error 
 	if err := k.add(knownhosts.Line([]string{name}, key)); err != nil {
 		return err
 	}
-	k.logger.Info("the key of a new host is accepted", "host", name, "key", fingerprint, "file", k.path)
+	k.accepted(fmt.Sprintf("the key %s of host %s is accepted, and is in %s now", fingerprint, name, k.path))
 	return k.read()
 }
 

@@ -113,20 +113,17 @@ func waitText(w *apitypes.Wait) string {
 	if w == nil {
 		return ""
 	}
-	text := w.Object
-	if w.Host != "" {
-		text = strings.TrimSpace(text + " on " + w.Host)
-	}
+	text, why := w.Where(), w.Why()
 	if !w.Until.IsZero() {
 		text += ", in " + in(time.Now(), w.Until)
 	}
 	switch {
-	case w.Cause == "":
+	case why == "":
 		return text
 	case text == "":
-		return w.Cause
+		return why
 	}
-	return text + ": " + w.Cause
+	return text + ": " + why
 }
 
 func (a *app) operationsShow() *cobra.Command {
@@ -196,7 +193,7 @@ func describeOperation(t *table, o apitypes.Operation, now time.Time) {
 	t.Row("done", doneText(o.OperationSummary))
 	if w := o.Wait; w != nil {
 		t.Row("waiting for", orDash(waitText(&apitypes.Wait{Object: w.Object, Host: w.Host, Until: w.Until})))
-		t.Row("cause", orDash(w.Cause))
+		t.Row("cause", orDash(w.Why()))
 		t.Row("since", fmt.Sprintf("%s (%s)", w.Since.Format(time.RFC3339), ago(now, w.Since)))
 		t.Row("next step", orDash(w.NextStep))
 	}

@@ -256,7 +256,7 @@ func (c *cluster) options() (o engine.Options, end func(), err error) {
 
 // overSSH is the way to the hosts, until hangUp.
 func (c *cluster) overSSH() (way func(config.Node) dial.Dialer, hangUp func(), err error) {
-	keys, err := dial.KnownHosts(c.knownHosts, c.acceptNewHostKeys, slog.New(slog.NewTextHandler(c.printer, nil)))
+	keys, err := dial.KnownHosts(c.knownHosts, c.acceptNewHostKeys, c.printer.Line)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -48,12 +48,6 @@ func (p *Printer) print(level, text string) {
 	fmt.Fprintf(p.out, "%s[%04d] %s\n", level, int(time.Since(p.began).Seconds()), text)
 }
 
-// Write takes the lines of a logger.
-func (p *Printer) Write(b []byte) (int, error) {
-	p.Line(strings.TrimSpace(string(b)))
-	return len(b), nil
-}
-
 // Warnings are those of a file.
 func (p *Printer) Warnings(all strictyaml.Errors) {
 	for _, w := range all {
