@@ -595,6 +595,8 @@ register() {
     header X-Cattle-Internal-Address "$internal_address"
     header X-Cattle-Labels "${CATTLE_LABELS:-}"
     header X-Cattle-Taints "${CATTLE_TAINTS:-}"
+    # Only drover reads it, to show which host this is before there is a node, or where there is none.
+    header X-Drover-Hostname "$(uname -n)"
     info "registering at $server"
     # No -L: the token goes to no other place.
     get "registering at $server" "$server/v3/connect/agent" "$work/$INFO_NAME" 1024 60 -K "$work/headers"

@@ -18,7 +18,8 @@ type Machine struct {
 	ClusterID       string            `json:"clusterId"`
 	Fleet           bool              `json:"fleet,omitempty"` // it belongs to a fleet
 	MachineID       string            `json:"machineId"`
-	NodeName        string            `json:"nodeName"` // as the host asked for; Node has the real one
+	NodeName        string            `json:"nodeName"`           // as the host asked for; Node has the real one
+	Hostname        string            `json:"hostname,omitempty"` // as it called itself when it registered
 	Roles           Roles             `json:"roles"`
 	OS              string            `json:"os"`
 	Address         []string          `json:"address"`

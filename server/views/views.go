@@ -28,7 +28,7 @@ func OfMachine(d store.Document[records.Machine]) apitypes.Machine {
 	}
 	return apitypes.Machine{
 		Type: "machine", ID: m.Key(), NodeID: conditions.NodeID(m), Namespace: m.Namespace, Name: m.Name, UID: m.UID, Revision: d.Revision,
-		Cluster: m.ClusterName, ClusterID: m.ClusterID, Fleet: m.InFleet(), MachineID: m.MachineID, NodeName: m.NodeName, Roles: m.Roles, OS: m.OS,
+		Cluster: m.ClusterName, ClusterID: m.ClusterID, Fleet: m.InFleet(), MachineID: m.MachineID, NodeName: m.NodeName, Hostname: m.Hostname, Roles: m.Roles, OS: m.OS,
 		Address: list(m.Address), InternalAddress: list(m.InternalAddress), Labels: dict(m.Labels),
 		NodeLabels: dict(m.NodeLabels), NodeTaints: list(m.NodeTaints), Created: m.Created, Deleting: m.Deleting, Refused: m.Refused, Claim: m.Claim, RejoinUntil: m.RejoinUntil,
 		State: conditions.MachineState(m), Code: m.Status.Code, Cause: m.Status.Cause, WaitingFor: m.Status.WaitingFor, NextStep: m.Status.NextStep, Since: m.Status.Since,

@@ -83,13 +83,12 @@ func TestScripts(t *testing.T) {
 				}
 				ts.Fatalf("the server does not answer: %v", last)
 			},
-			// until repeats a command until its output matches.
+			// until repeats a command until it ends well and its output matches.
 			"until": func(ts *testscript.TestScript, _ bool, args []string) {
 				want, err := regexp.Compile("(?m)" + args[0])
 				ts.Check(err)
 				for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
-					ts.Check(ts.Exec(args[1], args[2:]...))
-					if want.MatchString(ts.ReadFile("stdout")) {
+					if err := ts.Exec(args[1], args[2:]...); err == nil && want.MatchString(ts.ReadFile("stdout")) {
 						return
 					}
 					time.Sleep(100 * time.Millisecond)

@@ -22,15 +22,12 @@ import (
 	"github.com/drover-project/drover/plans"
 )
 
-// node is the name of the Kubernetes node, or of a host on which none is provisioned.
+// node is the name of the Kubernetes node, or what its host was named or calls itself, before there is one and where there is none.
 func node(m apitypes.Machine) string {
-	switch {
-	case m.Node != nil:
+	if m.Node != nil {
 		return m.Node.Name
-	case m.Docker != nil, m.Fleet:
-		return m.NodeName
 	}
-	return ""
+	return firstOf(m.NodeName, m.Hostname)
 }
 
 // address is the one to show where there is room for one.

@@ -73,7 +73,7 @@ func nodeOf(m apitypes.Machine) string {
 	if m.Node != nil {
 		return m.Node.Name
 	}
-	return m.NodeName
+	return cmp.Or(m.NodeName, m.Hostname)
 }
 
 // waitOf is what a machine waits for, or why it failed.

@@ -3,6 +3,7 @@
 package pass
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -48,7 +49,7 @@ func WithNode(m Machine) string {
 // nodeName is the name of a machine's node, or the one that was asked for; empty where it is the machine's own, or not
 // known.
 func nodeName(m Machine) string {
-	name := m.NodeName
+	name := cmp.Or(m.NodeName, m.Hostname)
 	if m.Status.Node != nil {
 		name = m.Status.Node.Name
 	}

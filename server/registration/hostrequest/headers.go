@@ -30,6 +30,8 @@ const (
 	headerInternalAddress = "X-Cattle-Internal-Address"
 	headerLabels          = "X-Cattle-Labels"
 	headerTaints          = "X-Cattle-Taints"
+	// headerHostname is drover's own: Rancher's install script has none, and its server reads none.
+	headerHostname = "X-Drover-Hostname"
 )
 
 // Bounds of what a host may ask for.
@@ -49,6 +51,7 @@ type Request struct {
 	Roles           records.Roles
 	OS              string
 	NodeName        string
+	Hostname        string
 	Address         []string
 	InternalAddress []string
 	Labels          map[string]string
@@ -61,7 +64,7 @@ func Read(h http.Header) (Request, error) {
 	r := reader{header: h}
 	q.MachineID = r.machineID()
 	q.Roles = records.Roles{Etcd: r.flag(headerEtcd), ControlPlane: r.flag(headerControlPlane), Worker: r.flag(headerWorker)}
-	q.NodeName = r.nodeName()
+	q.NodeName, q.Hostname = r.nodeName(), r.hostname()
 	q.Address = r.addresses(headerAddress)
 	q.InternalAddress = r.addresses(headerInternalAddress)
 	read(&r, headerLabels, parseLabels, &q.Labels)
@@ -138,6 +141,15 @@ func (r *reader) nodeName() string {
 	name := strings.ToLower(given)
 	if name != "" && (len(name) > 63 || !forms.Subdomain(name)) {
 		r.refuse(headerNodeName, "%s is not a valid node name: up to 63 lower-case letters, digits, dots and dashes belong there", quoted(given))
+	}
+	return name
+}
+
+// hostname is only shown, so that a host with a name that is none joins all the same.
+func (r *reader) hostname() string {
+	name := strings.ToLower(r.value(headerHostname))
+	if len(name) > 253 || !forms.Subdomain(name) {
+		return ""
 	}
 	return name
 }

@@ -126,3 +126,24 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
+
+// TestHostname: it is only shown, so that a name that is none refuses nothing, and a registration without one keeps what is known.
+func TestHostname(t *testing.T) {
+	for given, want := range map[string]string{
+		"pier-1": "pier-1", "Pier-1.Example.COM": "pier-1.example.com", "": "", "pier_1": "", "<b>": "", "a\nb": "", strings.Repeat("a.", 126) + "aa": "",
+	} {
+		q, err := Read(http.Header{headerID: {strings.Repeat("a", 63)}, headerHostname: {given}})
+		if err != nil || q.Hostname != want {
+			t.Errorf("%q: %q, %v", given, q.Hostname, err)
+		}
+	}
+	known := records.Machine{Hostname: "pier-1", NodeName: "n1"}
+	for _, delivered := range []bool{false, true} {
+		for asked, want := range map[string]string{"": "pier-1", "pier-2": "pier-2"} {
+			v := Weigh(known, delivered, Request{NodeName: "n1", Hostname: asked})
+			if v.Machine.Hostname != want || v.Refused || len(v.Kept)+len(v.Applied) > 0 {
+				t.Errorf("plan delivered: %t, asked for %q: %+v", delivered, asked, v)
+			}
+		}
+	}
+}

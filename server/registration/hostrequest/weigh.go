@@ -50,7 +50,7 @@ func Weigh(m records.Machine, delivered bool, asked Request) Verdict {
 		return v
 	}
 	next := m
-	next.NodeLabels, next.NodeTaints = wanted.NodeLabels, wanted.NodeTaints
+	next.NodeLabels, next.NodeTaints, next.Hostname = wanted.NodeLabels, wanted.NodeTaints, wanted.Hostname
 	v := Verdict{Machine: next, Applied: differences(m, next), Kept: differences(next, wanted)}
 	v.Machine.Refused = strings.Join(v.Kept, "; ")
 	return v
@@ -58,7 +58,7 @@ func Weigh(m records.Machine, delivered bool, asked Request) Verdict {
 
 // Apply is the machine with all that the host asks for.
 func Apply(m records.Machine, asked Request) records.Machine {
-	m.Roles, m.OS, m.NodeName = asked.Roles, asked.OS, asked.NodeName
+	m.Roles, m.OS, m.NodeName, m.Hostname = asked.Roles, asked.OS, asked.NodeName, cmp.Or(asked.Hostname, m.Hostname)
 	m.Address, m.InternalAddress = asked.Address, asked.InternalAddress
 	m.NodeLabels, m.NodeTaints = asked.Labels, asked.Taints
 	return m

@@ -50,7 +50,7 @@ func Host(m apitypes.Machine) string {
 	if m.Node != nil && m.Node.Name != "" {
 		return m.Node.Name
 	}
-	return cmp.Or(m.NodeName, m.Name)
+	return cmp.Or(m.NodeName, m.Hostname, m.Name)
 }
 
 // Causes are those of a cluster or a machine: First those that stand by themselves, and Below those of machines that wait for others.
