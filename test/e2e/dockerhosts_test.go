@@ -76,9 +76,11 @@ func (d *dockyard) names3() []string { return []string{"dock-1", "dock-2", "dock
 
 func (d *dockyard) makeCluster() {
 	file := filepath.Join(d.dir, "clusters.yaml")
+	example, err := os.ReadFile("../../examples/docker.yaml")
+	must(d.T, err)
 	text := ""
 	for _, name := range []string{dockyardCluster, simulatedCluster} {
-		text += "---\napiVersion: management.cattle.io/v3\nkind: Cluster\nmetadata:\n  name: " + name + "\nspec:\n  rancherKubernetesEngineConfig: {}\n"
+		text += "---\n" + strings.Replace(string(example), "name: dockyard\n", "name: "+name+"\n", 1)
 	}
 	must(d.T, os.WriteFile(file, []byte(text), 0o600))
 	d.drover(d.servers[0], "apply", "-f", file)

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/execplugin"
 	"github.com/drover-project/drover/cmd/drover/follow"
-	"github.com/drover-project/drover/cmd/drover/suggest"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
 	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/plans/forms"
 )
@@ -96,7 +96,7 @@ func (a *app) findCluster(ctx context.Context, c *client.Client, name string) (a
 	if len(known) == 0 {
 		return apitypes.Cluster{}, absent("there is no cluster %q, and no other; `drover apply -f cluster.yaml` makes one", name)
 	}
-	return apitypes.Cluster{}, absent("there is no cluster %q; %s", name, suggest.Hint(name, known, "drover clusters ls"))
+	return apitypes.Cluster{}, absent("there is no cluster %q; %s", name, usageerr.Hint(name, known, "drover clusters ls"))
 }
 
 // onCluster is a command that does something with the cluster of its one argument.

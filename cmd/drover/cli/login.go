@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/contexts"
 	"github.com/drover-project/drover/cmd/drover/signin"
-	"github.com/drover-project/drover/cmd/drover/suggest"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
 )
 
 func (a *app) loginCommand() *cobra.Command {
@@ -202,7 +202,7 @@ func (a *app) contextCommand() *cobra.Command {
 				return err
 			}
 			if _, ok := f.Contexts[args[0]]; !ok {
-				return absent("there is no context %q; %s", args[0], suggest.Hint(args[0], slices.Sorted(maps.Keys(f.Contexts)), "drover context ls"))
+				return absent("there is no context %q; %s", args[0], usageerr.Hint(args[0], slices.Sorted(maps.Keys(f.Contexts)), "drover context ls"))
 			}
 			f.Current = args[0]
 			return contexts.WriteFile(path, f)

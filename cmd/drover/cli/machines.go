@@ -16,7 +16,6 @@ import (
 	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/clustertree"
 	"github.com/drover-project/drover/cmd/drover/follow"
-	"github.com/drover-project/drover/cmd/drover/suggest"
 	"github.com/drover-project/drover/cmd/drover/usageerr"
 	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/plans"
@@ -136,7 +135,7 @@ func (a *app) findMachine(ctx context.Context, c *client.Client, name string) (a
 		}
 		known = append(known, firstOf(m.NodeName, m.Name))
 	}
-	if like := suggest.Names(name, known); len(like) > 0 {
+	if like := usageerr.Suggest(name, known); len(like) > 0 {
 		return apitypes.Machine{}, absent("there is no machine %q; did you mean %s?", name, strings.Join(like, " or "))
 	}
 	return apitypes.Machine{}, absent("there is no machine %q; `drover machines ls` shows those there are", name)

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/client"
-	"github.com/drover-project/drover/cmd/drover/suggest"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
 )
 
 type setting struct {
@@ -94,7 +94,7 @@ func noSetting(ctx context.Context, c *client.Client, name string, err error) er
 	for _, s := range answer.Data {
 		known = append(known, s.Name)
 	}
-	return absent("there is no setting %q; %s", name, suggest.Hint(name, known, "drover settings ls"))
+	return absent("there is no setting %q; %s", name, usageerr.Hint(name, known, "drover settings ls"))
 }
 
 // ignoreEOF drops the error that an input without a last line break ends with.

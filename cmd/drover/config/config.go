@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/drover-project/drover/cmd/drover/suggest"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
 	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/plans/strictyaml"
 )
@@ -91,7 +91,7 @@ func (f File) Into(flags *pflag.FlagSet, isKey func(*pflag.Flag) bool) error {
 	for _, e := range f.entries {
 		flag := flags.Lookup(e.name)
 		if flag == nil || !isKey(flag) {
-			return fmt.Errorf("%s:%d: there is no key %.80q; %s", f.Path, e.line, e.name, suggest.Hint(e.name, keys(flags, isKey), "drover server --help"))
+			return fmt.Errorf("%s:%d: there is no key %.80q; %s", f.Path, e.line, e.name, usageerr.Hint(e.name, keys(flags, isKey), "drover server --help"))
 		}
 		if flag.Changed {
 			continue

@@ -15,7 +15,7 @@ import (
 
 	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/output"
-	"github.com/drover-project/drover/cmd/drover/suggest"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
 )
 
 // App is what the commands need of the program.
@@ -137,7 +137,7 @@ func (a *App) meant(ctx context.Context, c *client.Client, plural, name string) 
 	for _, one := range all {
 		known = append(known, cmp.Or(one.Username, one.Name))
 	}
-	if like := suggest.Names(name, known); len(like) > 0 {
+	if like := usageerr.Suggest(name, known); len(like) > 0 {
 		return "; did you mean " + strings.Join(like, " or ") + "?"
 	}
 	return ""
@@ -149,7 +149,7 @@ func (a *App) role(ctx context.Context, c *client.Client, name string) (resource
 	if err != nil || r.ID != "" {
 		return r, err
 	}
-	if like := suggest.Names(name, known); len(like) > 0 {
+	if like := usageerr.Suggest(name, known); len(like) > 0 {
 		return resource{}, a.Absent("there is no role %q; did you mean %s?", name, strings.Join(like, " or "))
 	}
 	return resource{}, a.Absent("there is no role %q, or you may not see it; `drover roles ls` shows those there are", name)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/client"
-	"github.com/drover-project/drover/cmd/drover/suggest"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
 )
 
 func (a *App) rolesCommand() *cobra.Command {
@@ -151,7 +151,7 @@ func (a *App) resolve(ctx context.Context, c *client.Client, w wanted) (plural s
 		plural, body["globalRoleId"] = "globalrolebindings", w.globalRole
 	case w.role != "" && w.globalRole == "" && w.cluster+w.project != "":
 		r, known, err := a.roleAmong(ctx, c, w.role)
-		switch like := suggest.Names(w.role, known); {
+		switch like := usageerr.Suggest(w.role, known); {
 		case err == nil && r.ID != "":
 			body["roleTemplateId"] = r.ID
 		case len(like) > 0:

@@ -10,8 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/drover-project/drover/cmd/drover/suggest"
 )
 
 // Error says what is wrong with a command line.
@@ -79,7 +77,7 @@ func Unknown(cmd *cobra.Command) {
 		see := fmt.Sprintf("`%s --help` shows those there are", cmd.CommandPath())
 		if meant, ok := elsewhere[args[0]]; ok && slices.Contains(known, meant) {
 			see = fmt.Sprintf("did you mean %s?", meant)
-		} else if like := suggest.Names(args[0], known); len(like) > 0 {
+		} else if like := Suggest(args[0], known); len(like) > 0 {
 			see = fmt.Sprintf("did you mean %s?", strings.Join(like, " or "))
 		}
 		return Errorf("unknown command %q of %s; %s", args[0], cmd.CommandPath(), see)
@@ -99,7 +97,7 @@ func Flag(cmd *cobra.Command, err error) error {
 		name := "--" + unknown.GetSpecifiedName()
 		if unknown.GetSpecifiedShortnames() != "" {
 			name = "-" + unknown.GetSpecifiedName()
-		} else if like := suggest.Names(unknown.GetSpecifiedName(), flagNames(cmd)); len(like) > 0 {
+		} else if like := Suggest(unknown.GetSpecifiedName(), flagNames(cmd)); len(like) > 0 {
 			help = fmt.Sprintf("did you mean --%s?", strings.Join(like, " or --"))
 		}
 		return Errorf("%s has no flag %s; %s", cmd.CommandPath(), name, help)

@@ -1,5 +1,6 @@
-// Package suggest finds the name that a user meant who mistyped it.
-package suggest
+// The name that a user meant who mistyped it.
+
+package usageerr
 
 import (
 	"cmp"
@@ -11,9 +12,9 @@ import (
 // most is how many names are shown at most.
 const most = 8
 
-// Names are those of known that are most like a name, the likest first: at most three, with one mistake for each three letters,
+// Suggest are those of known that are most like a name, the likest first: at most three, with one mistake for each three letters,
 // or that begin as it does.
-func Names(name string, known []string) []string {
+func Suggest(name string, known []string) []string {
 	type candidate struct {
 		name string
 		off  int
@@ -42,7 +43,7 @@ func Names(name string, known []string) []string {
 // Hint is what to say of a name that nothing has: what may have been meant, or which names there are, or with which command to see
 // them when they are many. It is "" when there is none at all.
 func Hint(name string, known []string, command string) string {
-	if like := Names(name, known); len(like) > 0 {
+	if like := Suggest(name, known); len(like) > 0 {
 		return "did you mean " + strings.Join(like, " or ") + "?"
 	}
 	switch {
