@@ -260,7 +260,7 @@ func anchorsOf(text string) []string {
 
 // TestHowToBeginsWithAVerb: a page of docs/how-to is found by what one wants to do.
 func TestHowToBeginsWithAVerb(t *testing.T) {
-	verbs := strings.Fields("Back Collect Follow Get Give Import Keep Let Log Look Make Name Provision Replace Restore Rotate Run Take Upgrade Use Write")
+	verbs := strings.Fields("Back Carry Collect Follow Get Give Import Keep Let Log Look Make Name Provision Replace Restore Rotate Run Take Upgrade Use Write")
 	for page, text := range pagesOfDocumentation(t) {
 		title := headingOfPage.FindStringSubmatch(text)
 		if title == nil {

@@ -22,6 +22,14 @@ var places = map[string]struct {
 			"refuseRedirect keeps the token from other addresses.",
 		sites: []string{"client in Client.Subscribe", "client in FetchCA ×2", "client in New ×2", "client in package level"},
 	},
+	"cmd/drover/airgap": {
+		why: "Files and registries are those that the user names. Of lists names alone are used, of bounded number; blobs get the names of their digests, " +
+			"which are compared; a site's file is read in place, with bounded manifests and names that are known.",
+		sites: []string{
+			"client in App.loadCommand", "client in App.saveCommand", "client in package level", "client in wanted.all",
+			"file in addBlob ×2", "file in keep ×3", "file in openSite", "file in saver.archive", "file in saver.pack ×2", "file in saver.save ×3", "file in sign", "file in verifySignature", "file in wanted.list",
+		},
+	},
 	"cmd/drover/check": {
 		why: "Files and addresses are those of the server's own configuration; of what answers only the status, the version and the size are " +
 			"used, and an error names the place. The measure of the disk has a name of its own, and goes.",
