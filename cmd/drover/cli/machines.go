@@ -130,10 +130,10 @@ func (a *app) findMachine(ctx context.Context, c *client.Client, name string) (a
 	}
 	var known []string
 	for _, m := range list {
-		if slices.Contains([]string{m.Name, m.ID, m.NodeID, m.NodeName, node(m)}, name) {
+		if slices.Contains([]string{m.Name, m.ID, m.NodeID, m.NodeName, m.Hostname, node(m)}, name) {
 			return m, nil
 		}
-		known = append(known, firstOf(m.NodeName, m.Name))
+		known = append(known, firstOf(m.NodeName, m.Hostname, m.Name))
 	}
 	if like := usageerr.Suggest(name, known); len(like) > 0 {
 		return apitypes.Machine{}, absent("there is no machine %q; did you mean %s?", name, strings.Join(like, " or "))

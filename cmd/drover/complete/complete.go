@@ -5,6 +5,7 @@
 package complete
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -110,6 +111,12 @@ func (a App) arguments(cmd *cobra.Command, noun Names) {
 		cmd.ValidArgsFunction = a.each([]Names{anyHome}, false)
 		return
 	}
+	if given := strings.Fields(cmd.Use); len(given) == 2 && given[1] == "FILE" {
+		cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault // the shell knows its files
+		}
+		return
+	}
 	if cmd.HasParent() && cmd.Parent().Name() == "roles" && cmd.Name() == "create" {
 		noun = nil // a new name
 	}
@@ -170,6 +177,7 @@ type thing struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	NodeName  string `json:"nodeName"`
+	Hostname  string `json:"hostname"`
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
 	Username  string `json:"username"`
@@ -221,7 +229,7 @@ func together(kinds ...Names) Names {
 var (
 	clusters    = from("/v1-drover/clusters?limit=1000", called)
 	fleets      = from("/v1-drover/fleets?limit=1000", called)
-	machines    = from("/v1-drover/machines?limit=1000", called, func(t thing) string { return t.NodeName })
+	machines    = from("/v1-drover/machines?limit=1000", called, func(t thing) string { return cmp.Or(t.NodeName, t.Hostname) })
 	settings    = from("/v3/settings?limit=-1", called)
 	versions    = from("/v1-drover/versions", version)
 	users       = from("/v3/users?limit=-1", func(t thing) string { return t.Username })
