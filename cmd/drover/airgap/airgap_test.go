@@ -223,6 +223,7 @@ func TestSaveRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for want, save := range map[string]func() error{
 		"it is not there for linux on riscv64": func() error { return u.saver(dir+"/a", "riscv64").save(t.Context(), []string{coredns}, "") },
+		"it is there for linux on amd64 alone": func() error { return u.saver(dir+"/f", "arm64").save(t.Context(), []string{pause}, "") },
 		"MANIFEST_UNKNOWN": func() error {
 			return u.saver(dir+"/b", "amd64").save(t.Context(), []string{"docker.io/rancher/mirrored-pause:9"}, "")
 		},

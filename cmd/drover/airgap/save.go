@@ -186,9 +186,31 @@ func (s *saver) fetch(ctx context.Context, repository name.Repository, how []rem
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
+	if err := s.checkPlatform(all.blobs); err != nil {
+		return nil, err
+	}
 	return platforms, keep(s.member(d.Digest), int64(len(manifest)), func() (io.ReadCloser, error) {
 		return io.NopCloser(strings.NewReader(string(manifest))), nil
 	})
+}
+
+// checkPlatform refuses an image of another architecture, which its config says; first of blobs is the config. Charts have another one.
+func (s *saver) checkPlatform(blobs []v1.Descriptor) error {
+	if len(blobs) == 0 || !blobs[0].MediaType.IsConfig() || blobs[0].Size > maxManifest {
+		return nil
+	}
+	b, err := os.ReadFile(filepath.Join(s.blobs, blobs[0].Digest.Hex))
+	if err != nil {
+		return err
+	}
+	var config struct{ OS, Architecture string }
+	if err := json.Unmarshal(b, &config); err != nil {
+		return fmt.Errorf("its config %s is not one: %w", blobs[0].Digest, err)
+	}
+	if config.OS != "linux" || !slices.Contains(s.arch, config.Architecture) {
+		return fmt.Errorf("it is there for %s on %s alone, not for linux on %s", config.OS, config.Architecture, strings.Join(s.arch, " or "))
+	}
+	return nil
 }
 
 // member is the file of a blob, which is one of the site's from now on.
