@@ -33,7 +33,7 @@ var places = map[string]struct {
 	"cmd/drover/check": {
 		why: "Files and addresses are those of the server's own configuration; of what answers only the status, the version and the size are " +
 			"used, and an error names the place. The measure of the disk has a name of its own, and goes.",
-		sites: []string{"client in Answers ×2", "file in Answers", "file in Upgrade.room", "file in chain", "file in slowest ×2"},
+		sites: []string{"client in Answers ×2", "file in Answers", "file in Upgrade.room", "file in authority", "file in chain", "file in slowest ×2"},
 	},
 	"cmd/drover/config": {
 		why:   "The configuration file is the administrator's; it is bounded and read strictly.",

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/server/pki"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/store/keyring"
 )
@@ -99,6 +100,20 @@ func stored(t *testing.T, in *Input) {
 	must(t, s.Close())
 }
 
+// joined has a store that knows the authority of the data directory, which is made.
+func joined(t *testing.T, in *Input) {
+	t.Helper()
+	stored(t, in)
+	own, err := pki.Open(filepath.Join(in.DataDir, "tls"), time.Now)
+	must(t, err)
+	secrets := store.NewCollection[map[string]string]("serversecrets", true)
+	s, err := store.Open(t.Context(), store.Options{DataDir: in.DataDir, UnsafeNoFsync: true}, secrets)
+	must(t, err)
+	_, err = secrets.Create(t.Context(), "authority-checksum", map[string]string{"value": own.Checksum()})
+	must(t, err)
+	must(t, s.Close())
+}
+
 // another is a key file of another server.
 func another(t *testing.T) string {
 	t.Helper()
@@ -144,6 +159,21 @@ func TestEachFaultHasItsFinding(t *testing.T) {
 			write(t, filepath.Join(in.DataDir, "etcd", "member", "snap", "db"), strings.Repeat("damaged", 4096), 0o600)
 		}, "store", Error, "cannot be read"},
 		{"a store with its key", func(in *Input) { stored(t, in) }, "", OK, ""},
+		{"a store with its authority", func(in *Input) { joined(t, in) }, "", OK, ""},
+		{"the authority of another server", func(in *Input) {
+			joined(t, in)
+			must(t, os.RemoveAll(filepath.Join(in.DataDir, "tls")))
+			_, err := pki.Open(filepath.Join(in.DataDir, "tls"), time.Now)
+			must(t, err)
+		}, "authority", Error, "and hosts have joined an authority with"},
+		{"no authority any more", func(in *Input) {
+			joined(t, in)
+			must(t, os.RemoveAll(filepath.Join(in.DataDir, "tls")))
+		}, "authority", Error, "is missing, and the store knows an authority"},
+		{"an authority that is none", func(in *Input) {
+			joined(t, in)
+			write(t, filepath.Join(in.DataDir, "tls", "ca.crt"), "nonsense", 0o600)
+		}, "authority", Error, "is no certificate"},
 		{"half an authority", func(in *Input) { write(t, filepath.Join(in.DataDir, "tls", "ca.crt"), "", 0o600) }, "authority", Error, "one of ca.crt and ca.key is missing"},
 		{"a port that is taken", func(in *Input) { in.Listen = taken.Addr().String() }, "port", Error, "address already in use"},
 		{"no server-url", func(in *Input) { in.ServerURL = "" }, "server-url", Warning, "no address is given"},

@@ -4,7 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"time"
@@ -15,7 +22,10 @@ import (
 	"github.com/drover-project/drover/server/store/keyring"
 )
 
-// content finds a store that the key file does not fit, by what the store has: the key file of another server, or one from before a rotation.
+// authorityKey is where the store has the checksum of the server's authority, which hosts pin: secretChecksum of server/replica.go.
+const authorityKey = "/drover/d/serversecrets/authority-checksum"
+
+// content finds a store that the key file or the authority does not fit, by what the store has: those of another server, or from before a change.
 // Beside a server that works, and of an etcd of others, it finds nothing.
 func content(_ context.Context, in Input) []Finding {
 	database := filepath.Join(in.DataDir, "etcd", "member", "snap", "db")
@@ -27,7 +37,7 @@ func content(_ context.Context, in Input) []Finding {
 	if err != nil {
 		return one(Finding{"key file", Error, err.Error(), "copy the key file back from where it is kept (docs/how-to/back-up-the-server.md)"})
 	}
-	keys, err := keysOf(database)
+	keys, known, err := keysOf(database)
 	if err != nil {
 		return one(Finding{"store", Error, err.Error(), "bring the server back from a backup (docs/how-to/back-up-the-server.md), or see whether a server runs on it"})
 	}
@@ -40,13 +50,45 @@ func content(_ context.Context, in Input) []Finding {
 	}
 	if len(all) == 0 {
 		all = one(Finding{"key file", OK, fmt.Sprintf("%s fits the %d encrypted records in the store", path, sealed), ""})
+		all = append(all, authority(filepath.Join(in.DataDir, "tls", "ca.crt"), ring, known)...)
 	}
 	return all
 }
 
-// keysOf counts the encrypted records of a database of etcd by the key that each is encrypted with. What bbolt does with a file that is
-// damaged becomes an error.
-func keysOf(path string) (keys map[keyring.ID]int, err error) {
+// authority finds that the authority's certificate is not the one whose checksum the store has. A server of several has none of its own in there.
+func authority(certFile string, ring *keyring.Ring, known []byte) []Finding {
+	if known == nil {
+		return nil
+	}
+	const restore = "copy ca.crt and ca.key back from where they are kept; without them, start once with --new-authority, and join all hosts again"
+	var recorded struct{ Value string }
+	plain, err := ring.Open(authorityKey, known)
+	if err == nil {
+		err = json.Unmarshal(plain, &recorded)
+	}
+	if err != nil {
+		return one(Finding{"authority", Error, "what the store has of the server's authority cannot be read: " + err.Error(), "bring the server back from a backup (docs/how-to/back-up-the-server.md)"})
+	}
+	text, err := os.ReadFile(certFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return one(Finding{"authority", Error, certFile + " is missing, and the store knows an authority: hosts that have joined trust no other", restore})
+	}
+	if err != nil {
+		return one(Finding{"authority", Error, err.Error(), restore})
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return one(Finding{"authority", Error, certFile + " is no certificate", restore})
+	}
+	if sum := sha256.Sum256(pem.EncodeToMemory(block)); hex.EncodeToString(sum[:]) != recorded.Value {
+		return one(Finding{"authority", Error, fmt.Sprintf("%s has the checksum %x, and hosts have joined an authority with %s", certFile, sum, recorded.Value), restore})
+	}
+	return one(Finding{"authority", OK, certFile + " is what hosts have joined", ""})
+}
+
+// keysOf counts the encrypted records of a database of etcd by the key that each is encrypted with, and returns the record of authorityKey, nil
+// where there is none. What bbolt does with a file that is damaged becomes an error.
+func keysOf(path string) (keys map[keyring.ID]int, known []byte, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -55,7 +97,7 @@ func keysOf(path string) (keys map[keyring.ID]int, err error) {
 	}()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
 	if err != nil {
-		return nil, fmt.Errorf("the store %s cannot be read: %w", path, err)
+		return nil, nil, fmt.Errorf("the store %s cannot be read: %w", path, err)
 	}
 	defer db.Close()
 	newest := map[string]keyring.ID{}
@@ -70,6 +112,9 @@ func keysOf(path string) (keys map[keyring.ID]int, err error) {
 				return fmt.Errorf("the store %s is damaged: %w", path, err)
 			}
 			delete(newest, string(kv.Key))
+			if string(kv.Key) == authorityKey {
+				known = nil
+			}
 			if bytes.HasSuffix(revision, []byte("t")) || !keyring.IsSealed(kv.Value) { // "t" marks a deletion
 				return nil
 			}
@@ -78,6 +123,9 @@ func keysOf(path string) (keys map[keyring.ID]int, err error) {
 				return fmt.Errorf("document %s of the store is damaged: %w", kv.Key, err)
 			}
 			newest[string(kv.Key)] = id
+			if string(kv.Key) == authorityKey {
+				known = kv.Value
+			}
 			return nil
 		})
 	})
@@ -85,5 +133,5 @@ func keysOf(path string) (keys map[keyring.ID]int, err error) {
 	for _, id := range newest {
 		keys[id]++
 	}
-	return keys, err
+	return keys, known, err
 }
