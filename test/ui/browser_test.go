@@ -99,6 +99,23 @@ func (b *browser) press(text string) {
 	b.do(chromedp.Click(`//main//*[self::a or self::button][normalize-space()=`+quote(text)+`]`, chromedp.BySearch))
 }
 
+// clickUntil clicks until something is true in the page: a page that is drawn anew between the look for the place and the click moves what
+// was to be clicked away from there, as it does under a person's hand. It is for what can be clicked twice.
+func (b *browser) clickUntil(selector, condition string) {
+	b.t.Helper()
+	for end := time.Now().Add(time.Minute); ; {
+		b.do(chromedp.Click(selector))
+		for soon := time.Now().Add(3 * time.Second); time.Now().Before(soon); time.Sleep(30 * time.Millisecond) {
+			if b.is(condition) {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("%s is not true a minute after the first click on %s:\n%s", condition, selector, b.text())
+		}
+	}
+}
+
 // send presses a button and waits for the page that comes.
 func (b *browser) send(text string) {
 	b.t.Helper()
