@@ -88,7 +88,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 		return fail(stderr, instead(args[1:]))
 	case "loglevel":
-		return told1(stdout, stderr, args[1:], askLevel)
+		return printAnswer(stdout, stderr, args[1:], askLevel)
 	case "kube-api-auth":
 		log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: startLevel(nil)}))
 		if err := apiAuth(context.Background(), args[1:], log); err != nil {
@@ -96,7 +96,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 		return 0
 	case "health":
-		return told1(stdout, stderr, args[1:], askHealth)
+		return printAnswer(stdout, stderr, args[1:], askHealth)
 	}
 	return agent(args, nil, stderr)
 }
@@ -118,8 +118,8 @@ func instead(args []string) error {
 	return fmt.Errorf("run %s: %w", path, syscall.Exec(path, args, os.Environ()))
 }
 
-// told1 prints the answer of a command.
-func told1(stdout, stderr io.Writer, args []string, command func(context.Context, []string) (string, error)) int {
+// printAnswer prints the answer of a command.
+func printAnswer(stdout, stderr io.Writer, args []string, command func(context.Context, []string) (string, error)) int {
 	text, err := command(context.Background(), args)
 	if text != "" {
 		fmt.Fprintln(stdout, text)

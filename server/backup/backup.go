@@ -84,11 +84,11 @@ func damaged(format string, args ...any) error { return &DamagedError{fmt.Sprint
 
 // Writer writes a backup, entry by entry.
 type Writer struct {
-	tar  *tar.Writer
-	made time.Time
-	name string    // of the current entry
-	sum  hash.Hash // of the current entry; nil: there is none
-	sums bytes.Buffer
+	tar    *tar.Writer
+	madeAt time.Time
+	name   string    // of the current entry
+	sum    hash.Hash // of the current entry; nil: there is none
+	sums   bytes.Buffer
 }
 
 // NewWriter begins a backup. Its error is the writer's.
@@ -98,7 +98,7 @@ func NewWriter(w io.Writer, m Manifest) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Writer{tar: tar.NewWriter(w), made: m.Made}
+	b := &Writer{tar: tar.NewWriter(w), madeAt: m.Made}
 	return b, b.Add(File{manifestName, append(text, '\n')})
 }
 
@@ -138,7 +138,7 @@ func (b *Writer) Close() error {
 func (b *Writer) begin(name string, size int64) (io.Writer, error) {
 	b.finish()
 	b.name, b.sum = name, sha256.New()
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: size, ModTime: b.made.UTC().Truncate(time.Second)}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: size, ModTime: b.madeAt.UTC().Truncate(time.Second)}
 	return io.MultiWriter(b.tar, b.sum), b.tar.WriteHeader(header)
 }
 

@@ -74,7 +74,7 @@ func List(dir string) ([]Kept, error) {
 	}
 	var files []Kept
 	for _, e := range entries {
-		at, ours := made(e.Name())
+		at, ours := madeAt(e.Name())
 		info, err := e.Info()
 		if !ours || err != nil || !info.Mode().IsRegular() {
 			continue
@@ -85,8 +85,8 @@ func List(dir string) ([]Kept, error) {
 	return files, nil
 }
 
-// made is when the backup of a name was made; false for what is not the name of one.
-func made(name string) (time.Time, bool) {
+// madeAt is when the backup of a name was made; false for what is not the name of one.
+func madeAt(name string) (time.Time, bool) {
 	rest, ours := strings.CutPrefix(name, prefix)
 	rest, plain := strings.CutSuffix(strings.TrimSuffix(rest, ".age"), ".tar")
 	at, err := time.Parse(stamp, rest)
@@ -100,7 +100,7 @@ func Prune(dir string, keep int) error {
 	partial, globErr := filepath.Glob(filepath.Join(dir, prefix+"*.partial"))
 	err = errors.Join(err, globErr)
 	for _, path := range partial {
-		at, ours := made(strings.TrimSuffix(filepath.Base(path), ".partial"))
+		at, ours := madeAt(strings.TrimSuffix(filepath.Base(path), ".partial"))
 		if ours && len(files) > 0 && files[0].Made.Sub(at) > abandoned {
 			err = errors.Join(err, os.Remove(path))
 		}

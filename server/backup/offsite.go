@@ -131,7 +131,7 @@ func (o *Offsite) listIn(ctx context.Context, b *bucket.Bucket) (all []Kept, err
 		return nil, err
 	}
 	for _, one := range objects {
-		if at, ours := made(one.Name); ours {
+		if at, ours := madeAt(one.Name); ours {
 			all = append(all, Kept{Name: one.Name, Made: at, Size: one.Size})
 		}
 	}

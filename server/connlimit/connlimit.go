@@ -62,14 +62,14 @@ type Options struct {
 type Guard struct {
 	o       Options
 	mu      sync.Mutex
-	sources map[netip.Prefix]*crowd
+	sources map[netip.Prefix]*sourceConns
 	total   int
 	refused int64
 }
 
-// crowd is the connections of one source that are counted, oldest first, and of them those
+// sourceConns is the connections of one source that are counted, oldest first, and of them those
 // that are idle between two requests, idle the longest first.
-type crowd struct {
+type sourceConns struct {
 	all    int
 	idle   list.List // of *conn
 	warned bool
@@ -89,7 +89,7 @@ func New(o Options) *Guard {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Guard{o: o, sources: map[netip.Prefix]*crowd{}}
+	return &Guard{o: o, sources: map[netip.Prefix]*sourceConns{}}
 }
 
 // Protect makes a web server's connections guarded; the server serves what Listener returns.
@@ -119,14 +119,14 @@ func (g *Guard) admit(c *conn) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	crowd := g.of(c.source)
-	if most > 0 && crowd.all >= most {
+	conns := g.of(c.source)
+	if most > 0 && conns.all >= most {
 		g.refused++
-		if !crowd.warned {
-			crowd.warned = true
-			g.o.Logger.Warn("one source has as many connections without credentials as it may; further ones are refused", "source", c.source.String(), "connections", crowd.all)
+		if !conns.warned {
+			conns.warned = true
+			g.o.Logger.Warn("one source has as many connections without credentials as it may; further ones are refused", "source", c.source.String(), "connections", conns.all)
 		}
-		longest := crowd.idle.Front()
+		longest := conns.idle.Front()
 		if longest == nil {
 			return false
 		}
@@ -147,10 +147,10 @@ func (g *Guard) refuse() {
 	g.refused++
 }
 
-func (g *Guard) of(source netip.Prefix) *crowd {
+func (g *Guard) of(source netip.Prefix) *sourceConns {
 	c := g.sources[source]
 	if c == nil {
-		c = &crowd{}
+		c = &sourceConns{}
 		g.sources[source] = c
 	}
 	return c
@@ -162,18 +162,18 @@ func (g *Guard) drop(c *conn) {
 		return
 	}
 	c.counted = false
-	crowd := g.of(c.source)
-	g.active(c, crowd)
-	crowd.all--
+	conns := g.of(c.source)
+	g.active(c, conns)
+	conns.all--
 	g.total--
-	if crowd.all == 0 {
+	if conns.all == 0 {
 		delete(g.sources, c.source)
 	}
 }
 
-func (g *Guard) active(c *conn, crowd *crowd) {
+func (g *Guard) active(c *conn, conns *sourceConns) {
 	if c.idle != nil {
-		crowd.idle.Remove(c.idle)
+		conns.idle.Remove(c.idle)
 		c.idle = nil
 	}
 }
@@ -191,8 +191,8 @@ func (g *Guard) state(nc net.Conn, state http.ConnState) {
 	case http.StateHijacked, http.StateClosed:
 		g.drop(c)
 	case http.StateIdle:
-		if crowd := g.of(c.source); c.counted && c.idle == nil {
-			c.idle = crowd.idle.PushBack(c)
+		if conns := g.of(c.source); c.counted && c.idle == nil {
+			c.idle = conns.idle.PushBack(c)
 		}
 	case http.StateActive:
 		if c.counted {

@@ -38,21 +38,21 @@ func ends(c net.Conn) error {
 // TestACrowdThatSaysNothingKeepsNobodyWaiting: a turn would be for an hour, and there are eight times as many as turns.
 func TestACrowdThatSaysNothingKeepsNobodyWaiting(t *testing.T) {
 	b := newBed(t, Options{PerSource: func() int { return 1 }, BeginWithin: time.Hour, SilentWithin: time.Hour})
-	const crowd = 1000
-	conns := b.silent(t, crowd)
+	const many = 1000
+	conns := b.silent(t, many)
 	at := b.below.(*listener)
-	waitFor(t, "all are held", func() bool { return len(at.held) == crowd })
+	waitFor(t, "all are held", func() bool { return len(at.held) == many })
 	if n := len(at.turns); n > 1 { // one is for who comes next
 		t.Errorf("%d turns are taken", n)
 	}
 	if err := ask(b.dial(t), "/", "good"); err != nil {
 		t.Error(err)
 	}
-	if n, refused := b.Open(); n != 0 || refused != 0 || len(at.held) != crowd {
+	if n, refused := b.Open(); n != 0 || refused != 0 || len(at.held) != many {
 		t.Errorf("%d are counted, %d were refused, %d are silent", n, refused, len(at.held))
 	}
 	// Who was silent for long is served like others.
-	if err := ask(tls.Client(conns[crowd-1], &tls.Config{InsecureSkipVerify: true}), "/", "good"); err != nil {
+	if err := ask(tls.Client(conns[many-1], &tls.Config{InsecureSkipVerify: true}), "/", "good"); err != nil {
 		t.Error(err)
 	}
 }
@@ -142,10 +142,10 @@ func TestThoseThatSpeakAreNotEnded(t *testing.T) {
 // source waiting, not even for as long as a client may hesitate.
 func TestASilentCrowdOfOneSourceMakesRoomAtOnce(t *testing.T) {
 	b := newBed(t, Options{Waiting: 8, SilentPerSource: 4, SilentWithin: time.Hour})
-	crowd := b.silent(t, 200) // far more than are held, and all of them within the second of a client that hesitates
+	many := b.silent(t, 200) // far more than are held, and all of them within the second of a client that hesitates
 	at := b.below.(*listener)
 	waitFor(t, "the last of the crowd are held", func() bool { _, refused := b.Open(); return refused == 196 && len(at.held) == 4 })
-	for i, c := range crowd[:196] {
+	for i, c := range many[:196] {
 		if err := ends(c); err != nil {
 			t.Fatalf("connection %d: %v", i, err)
 		}

@@ -40,8 +40,8 @@ func (a *App) Commands() []*cobra.Command {
 	return []*cobra.Command{a.backupCommand(), a.backupsCommand(), a.restoreCommand()}
 }
 
-// made is what is printed of a backup.
-type made struct {
+// written is what is printed of a backup.
+type written struct {
 	File     string          `json:"file"`
 	Bytes    int64           `json:"bytes"`
 	Manifest backup.Manifest `json:"manifest"`
@@ -117,7 +117,7 @@ func (a *App) backup(ctx context.Context, to string, seal backup.Sealing, keys *
 		return err
 	}
 	if !a.Tabular() {
-		return a.Print(made{to, size, m})
+		return a.Print(written{to, size, m})
 	}
 	fmt.Fprintf(a.Out, "%s: %s of drover %s, revision %d\n", to, bytes(size), m.Version, m.Revision)
 	if m.Keys {

@@ -61,12 +61,12 @@ type Options struct {
 type Keeper struct {
 	Options
 
-	mu   sync.Mutex
-	made map[records.ClusterKey]*made
+	mu     sync.Mutex
+	states map[records.ClusterKey]*clusterState
 }
 
-// made is what the last look left in a cluster; nothing that is known to be there is made again before lookEvery.
-type made struct {
+// clusterState is what the last look left in a cluster; nothing that is known to be there is made again before lookEvery.
+type clusterState struct {
 	is        Cluster
 	image     string
 	at        time.Time
@@ -132,7 +132,7 @@ func (k *Keeper) Worker(watches ...reconcile.Watch) reconcile.Worker {
 func (k *Keeper) start(context.Context) (stop func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.made = map[records.ClusterKey]*made{}
+	k.states = map[records.ClusterKey]*clusterState{}
 	return func() {}
 }
 
@@ -147,18 +147,18 @@ func (k *Keeper) keys() (all []string) {
 func (k *Keeper) CameBack(key records.ClusterKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.made, key)
+	delete(k.states, key)
 }
 
 // in is what was made in a cluster as it is.
-func (k *Keeper) in(key records.ClusterKey, is Cluster) *made {
+func (k *Keeper) in(key records.ClusterKey, is Cluster) *clusterState {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if m := k.made[key]; m != nil && m.is == is {
+	if m := k.states[key]; m != nil && m.is == is {
 		return m
 	}
-	m := &made{is: is}
-	k.made[key] = m
+	m := &clusterState{is: is}
+	k.states[key] = m
 	return m
 }
 
@@ -186,7 +186,7 @@ func (k *Keeper) Reconcile(ctx context.Context, name string) (reconcile.Result, 
 }
 
 // look brings a cluster to what should be there. Tokens that have to go do not wait for anything to be deployed.
-func (k *Keeper) look(ctx context.Context, client kubernetes.Interface, m *made) (changes []string, err error) {
+func (k *Keeper) look(ctx context.Context, client kubernetes.Interface, m *clusterState) (changes []string, err error) {
 	if !m.is.Endpoint {
 		changes, err := withdraw(ctx, client)
 		m.withdrawn = err == nil

@@ -18,8 +18,8 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// looked is what came of looking at a cluster once.
-type looked struct {
+// observation is what came of looking at a cluster once.
+type observation struct {
 	again   time.Duration // when to look again though nothing changed; zero means not
 	decided time.Duration // how long the decision took, without the writing
 	gone    bool          // neither a cluster nor a fleet is there
@@ -29,7 +29,7 @@ type looked struct {
 const partlySeen = 5 * time.Millisecond
 
 // pass looks at one cluster once.
-func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l looked, err error) {
+func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l observation, err error) {
 	if fleet, ok := c.State.Fleets.Get(string(key)); ok {
 		return c.passFleet(ctx, fleet)
 	}
@@ -37,29 +37,29 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l looked
 	if !ok {
 		c.Nodes.Want(key, nil)
 		c.forget(key)
-		return looked{gone: true}, nil
+		return observation{gone: true}, nil
 	}
 	if cluster.Revision > c.State.Store.Revision() {
 		// What was written with it is not all in view: a change without its operation would begin without what the
 		// operation begins with, and without its record.
-		return looked{again: partlySeen}, nil
+		return observation{again: partlySeen}, nil
 	}
 	next, writes, err := asked.Turn(c.State, cluster, c.Now().UTC())
 	if err != nil {
-		return looked{}, err
+		return observation{}, err
 	}
 	if begun, err := c.begin(ctx, key, next, writes); begun || err != nil {
-		return looked{}, err // its writes have the cluster looked at again
+		return observation{}, err // its writes have the cluster looked at again
 	}
 	began := time.Now()
 	snapshot, g := c.gather(cluster)
 	if now, ok := c.State.Clusters.Get(string(key)); !ok || now.Revision != cluster.Revision {
 		// An operation that came with the newer document would be judged by the older one, and end before it has begun.
-		return looked{again: partlySeen}, nil
+		return observation{again: partlySeen}, nil
 	}
 	snapshot.Memo = c.memo(key)
 	decision := decide.Decide(snapshot)
-	l = looked{again: decision.Again, decided: time.Since(began)}
+	l = observation{again: decision.Again, decided: time.Since(began)}
 	decision.Steps = nil // of previews: they hold the plans of each machine before and after
 	if err := c.commit(ctx, g, decision); err != nil {
 		return l, err
@@ -69,20 +69,20 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l looked
 }
 
 // passFleet looks at one fleet once, as pass does at a cluster.
-func (c *Controller) passFleet(ctx context.Context, d store.Document[records.Fleet]) (l looked, err error) {
+func (c *Controller) passFleet(ctx context.Context, d store.Document[records.Fleet]) (l observation, err error) {
 	key := records.ClusterKey(d.Key)
 	if first, ok := operations.Next(d.Key, c.State.OperationsOf(key)); ok {
 		next, err := first.To(operations.Running, "", c.Now().UTC())
 		if err == nil {
 			_, err = c.begin(ctx, key, []operations.Operation{next}, nil)
 		}
-		return looked{}, err // its write has the fleet looked at again
+		return observation{}, err // its write has the fleet looked at again
 	}
 	began := time.Now()
 	snapshot, g := c.gatherFleet(d)
 	snapshot.Memo = c.memo(key)
 	decision := decide.DecideFleet(snapshot)
-	return looked{again: decision.Again, decided: time.Since(began)}, c.commit(ctx, g, decision)
+	return observation{again: decision.Again, decided: time.Since(began)}, c.commit(ctx, g, decision)
 }
 
 // begin gives the queued operation its turn that is next, and ends those that cannot have one. It says whether something was written.
@@ -106,7 +106,7 @@ func (c *Controller) begin(ctx context.Context, key records.ClusterKey, next []o
 
 // commit writes a decision. The writes of one machine are in one transaction, several
 // machines share one where they are small, and a cluster is removed in a single one.
-func (c *Controller) commit(ctx context.Context, g gathered, d decide.Decision) error {
+func (c *Controller) commit(ctx context.Context, g readSet, d decide.Decision) error {
 	if d.Cluster.Remove {
 		return c.remove(ctx, g, d)
 	}
@@ -262,7 +262,7 @@ func failedAgain(before, after *records.PlanFailure) bool {
 
 // remove takes a cluster or a fleet out of the store with everything that belongs to it, in one
 // transaction. The hosts keep what runs on them; their agents see their Secret go.
-func (c *Controller) remove(ctx context.Context, g gathered, d decide.Decision) error {
+func (c *Controller) remove(ctx context.Context, g readSet, d decide.Decision) error {
 	key, id, ops := d.Cluster.Key, g.cluster.Value.ID, []store.Op(nil)
 	if g.fleet != nil {
 		id, ops = g.fleet.Value.ID, append(ops, c.State.Fleets.Deleting(g.fleet.Key, g.fleet.Revision))

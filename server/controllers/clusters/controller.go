@@ -232,7 +232,7 @@ func (c *Controller) VersionsChanged(before, after *versions.Data) {
 	concerned := map[string]bool{}
 	for _, d := range c.State.Clusters.List() {
 		version := d.Value.Spec.KubernetesVersion
-		if _, looked := concerned[version]; !looked {
+		if _, observation := concerned[version]; !observation {
 			was, _ := before.Permissive(version)
 			is, _ := after.Permissive(version)
 			concerned[version] = !reflect.DeepEqual(was, is)

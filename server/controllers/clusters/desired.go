@@ -19,9 +19,9 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// gathered are the documents of a snapshot: the writes of a decision are conditional on
+// readSet are the documents of a snapshot: the writes of a decision are conditional on
 // their revisions.
-type gathered struct {
+type readSet struct {
 	cluster store.Document[records.Cluster]
 	// fleet is set when the decision is on a fleet; cluster is empty then.
 	fleet    *store.Document[records.Fleet]
@@ -39,13 +39,13 @@ type documents struct {
 }
 
 // find are the documents of a machine of the snapshot.
-func (g gathered) find(key records.MachineKey) *documents {
+func (g readSet) find(key records.MachineKey) *documents {
 	i, _ := slices.BinarySearchFunc(g.machines, string(key), func(d documents, key string) int { return strings.Compare(d.machine.Key, key) })
 	return &g.machines[i]
 }
 
 // gather takes the snapshot of a cluster. It reads memory only.
-func (c *Controller) gather(cluster store.Document[records.Cluster], given ...objects.Object) (pass.Snapshot, gathered) {
+func (c *Controller) gather(cluster store.Document[records.Cluster], given ...objects.Object) (pass.Snapshot, readSet) {
 	key := records.NewClusterKey(cluster.Value.Namespace, cluster.Value.Name)
 	s := pass.Snapshot{
 		Now: c.Now().UTC(), Leading: time.Unix(0, c.leading.Load()), Cluster: cluster.Value, InstallerImage: c.InstallerImage(), DefaultRegistry: c.DefaultRegistry(),
@@ -67,7 +67,7 @@ func (c *Controller) gather(cluster store.Document[records.Cluster], given ...ob
 			s.Import.Agent = &d.Value
 		}
 	}
-	g := gathered{cluster: cluster}
+	g := readSet{cluster: cluster}
 	if secrets, ok := c.State.ClusterSecrets.Get(cluster.Key); ok {
 		g.secrets, s.Secrets = secrets, &secrets.Value
 	}
@@ -86,10 +86,10 @@ func (c *Controller) gather(cluster store.Document[records.Cluster], given ...ob
 }
 
 // gatherFleet takes the snapshot of a fleet. It reads memory only.
-func (c *Controller) gatherFleet(d store.Document[records.Fleet]) (decide.FleetSnapshot, gathered) {
+func (c *Controller) gatherFleet(d store.Document[records.Fleet]) (decide.FleetSnapshot, readSet) {
 	key := records.ClusterKey(d.Key)
 	s := decide.FleetSnapshot{Now: c.Now().UTC(), Leading: time.Unix(0, c.leading.Load()), Fleet: d.Value}
-	g := gathered{fleet: &d}
+	g := readSet{fleet: &d}
 	if under, ok := operations.Active(d.Key, c.State.OperationsOf(key)); ok {
 		if g.operation, ok = c.State.Operations.Get(under.Key()); ok {
 			s.Operation = &g.operation.Value

@@ -115,7 +115,7 @@ func (c *Controller) object(ctx context.Context, b *bucket.Bucket, place snapsho
 		return s, false, err
 	}
 	o.Meta = details.Meta
-	if s, is = looked(s, o); !is {
+	if s, is = withContent(s, o); !is {
 		return s, false, nil
 	}
 	return f.descended(s, c.Now()), true, nil

@@ -97,9 +97,9 @@ func desired(f found, now time.Time) (changes []change, full error) {
 		there[next.Key()] = true
 	}
 	for _, d := range f.kept {
-		looked := f.answered || f.opened && d.Value.Machine == records.SnapshotInS3
+		withContent := f.answered || f.opened && d.Value.Machine == records.SnapshotInS3
 		switch missing := d.Value.Missing; {
-		case there[d.Key] || !looked:
+		case there[d.Key] || !withContent:
 		case missing.IsZero() && now.Sub(d.Value.Created) > time.Minute:
 			d.Value.Missing = now
 			changes = append(changes, change{Document: d})
@@ -168,8 +168,8 @@ func snapshot(key records.ClusterKey, item listed, machines map[string]string) (
 	return s, len(s.File) <= maxPath && len(s.Node) <= maxPath && s.Machine != "" && s.Name() != "." && s.Name() != ".." && s.Name() != "/"
 }
 
-// looked is the record of an object of a bucket with what was learned by a look at it; false for one that is no snapshot.
-func looked(s records.Snapshot, o bucket.Object) (records.Snapshot, bool) {
+// withContent is the record of an object of a bucket with what was learned by a look at it; false for one that is no snapshot.
+func withContent(s records.Snapshot, o bucket.Object) (records.Snapshot, bool) {
 	for name, value := range o.Meta {
 		switch {
 		case strings.HasSuffix(name, "-Token-Hash") && tokenHash.MatchString(value):

@@ -225,7 +225,7 @@ func TestDesired(t *testing.T) {
 		})
 	}
 	for size, want := range map[int64]bool{0: false, 1: true} {
-		if _, is := looked(records.Snapshot{}, bucket.Object{Name: "one-1700000000", Size: size}); is != want {
+		if _, is := withContent(records.Snapshot{}, bucket.Object{Name: "one-1700000000", Size: size}); is != want {
 			t.Errorf("an object of %d bytes is a snapshot: %v", size, is)
 		}
 	}
