@@ -39,8 +39,8 @@ func (a *agent) connect(file string) (*connection, error) {
 		return nil, fmt.Errorf("connection information %s: %w", file, err)
 	}
 	source, err := remote.New(remote.Options{
-		Access: access, Namespace: c.Namespace, SecretName: c.SecretName, Engine: noted{a.engine, a.board},
-		UserAgent: a.UserAgent, Changed: a.board.setRemote, Logger: a.Logger, Now: a.Now, HostReport: a.hostReport,
+		Access: access, Namespace: c.Namespace, SecretName: c.SecretName, Engine: noted{a.engine, a.liveStatus},
+		UserAgent: a.UserAgent, Changed: a.liveStatus.setRemote, Logger: a.Logger, Now: a.Now, HostReport: a.hostReport,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connection information %s: %w", file, err)
@@ -63,7 +63,7 @@ func (a *agent) connect(file string) (*connection, error) {
 	}
 	client := tunnel.NewClient(tunnel.ClientOptions{
 		URL: c.TunnelURL, Header: a.tunnelHeader(access), TLS: access.TLS, Spared: spared, Dial: service.Dial,
-		Changed: a.board.setTunnel, Logger: a.Logger, Now: a.Now,
+		Changed: a.liveStatus.setTunnel, Logger: a.Logger, Now: a.Now,
 	})
 	made.tunnel, made.refresh = c.TunnelURL, client.Refresh
 	made.parts = append(made.parts, lifecycle.Part{Name: "host service", Run: service.Run}, lifecycle.Part{Name: "tunnel", Run: client.Run})
@@ -95,13 +95,13 @@ func (a *agent) stayConnected(ctx context.Context, file string) error {
 			defer stop()
 			next <- a.renewed(inner, file, c.sum)
 		}()
-		err := (&lifecycle.Life{Parts: c.parts, Logger: a.Logger, Now: a.Now, Hopeless: hopeless, Fault: a.board.setFault}).Run(inner)
+		err := (&lifecycle.Life{Parts: c.parts, Logger: a.Logger, Now: a.Now, Hopeless: hopeless, Fault: a.liveStatus.setFault}).Run(inner)
 		stop()
 		renewed := <-next
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
-		a.board.setTunnel(tunnel.Status{})
+		a.liveStatus.setTunnel(tunnel.Status{})
 		a.connection.Store(renewed)
 		a.Logger.Info("connection information has changed, connecting anew", "file", file, "server", renewed.server, "secret", renewed.secret)
 	}

@@ -57,14 +57,14 @@ type Options struct {
 // agent is one life.
 type agent struct {
 	Options
-	board   *board
-	feed    *outputstream.Feed
-	engine  *apply.Engine
-	units   *systemd.Units
-	drop    *drop.Source // nil without a directory
-	parts   []lifecycle.Part
-	life    *lifecycle.Life
-	started time.Time
+	liveStatus *liveStatus
+	feed       *outputstream.Feed
+	engine     *apply.Engine
+	units      *systemd.Units
+	drop       *drop.Source // nil without a directory
+	parts      []lifecycle.Part
+	life       *lifecycle.Life
+	started    time.Time
 
 	// updates is the directory of updates of the agent itself.
 	updates string
@@ -93,7 +93,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	a := &agent{Options: o, board: newBoard(o.Now), feed: outputstream.New(), units: systemd.NewUnits(), started: o.Now(), path: path, ledgers: c.LedgerDirectory()}
+	a := &agent{Options: o, liveStatus: newLiveStatus(o.Now), feed: outputstream.New(), units: systemd.NewUnits(), started: o.Now(), path: path, ledgers: c.LedgerDirectory()}
 	defer a.units.Close()
 	if err := a.openStatus(ctx); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (a *agent) makeParts(c *config.Agent) error {
 		Supervisor:      a.Supervisor,
 		Ready:           true,
 		Timeout:         timeout,
-		Waiting:         a.board.setWait,
+		Waiting:         a.liveStatus.setWait,
 		Observe:         a.observe,
 		Logger:          a.Logger,
 		Now:             a.Now,
@@ -140,7 +140,7 @@ func (a *agent) makeParts(c *config.Agent) error {
 		return err
 	}
 	if c.LocalEnabled {
-		a.drop = drop.New(drop.Options{Dir: c.LocalPlanDirectory, Engine: noted{a.engine, a.board}, Logger: a.Logger, Now: a.Now})
+		a.drop = drop.New(drop.Options{Dir: c.LocalPlanDirectory, Engine: noted{a.engine, a.liveStatus}, Logger: a.Logger, Now: a.Now})
 		a.parts = append(a.parts, lifecycle.Part{Name: "drop directory", Run: a.drop.Run, Alive: a.drop.Alive})
 	}
 	if !c.RemoteEnabled {
@@ -196,7 +196,7 @@ func (a *agent) stager(c *config.Agent) (*image.Stager, error) {
 // live runs the parts and talks to systemd until the context ends.
 func (a *agent) live(ctx context.Context) error {
 	a.life = &lifecycle.Life{
-		Parts: a.parts, Logger: a.Logger, Now: a.Now, Hopeless: hopeless, Fault: a.board.setFault,
+		Parts: a.parts, Logger: a.Logger, Now: a.Now, Hopeless: hopeless, Fault: a.liveStatus.setFault,
 		Notify: a.Notify, Watchdog: a.Watchdog, StopLimit: stopLimit,
 		// An instruction that runs goes on, and is taken up again by the next life.
 		Ended: a.engine.Close,

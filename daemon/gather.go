@@ -27,7 +27,7 @@ func (a *agent) status() status.Status {
 		Started: plain(a.started), Now: plain(a.Now()),
 		Connections: []status.Connection{}, Sources: []status.Source{},
 	}
-	a.board.fill(&s)
+	a.liveStatus.fill(&s)
 	a.addServer(&s)
 	if a.drop != nil {
 		for _, one := range a.drop.Status() {
@@ -39,13 +39,13 @@ func (a *agent) status() status.Status {
 
 // hostReport is what the server is shown of this host while a plan of it takes long or does not get healthy.
 func (a *agent) hostReport(ctx context.Context, components []string) plans.HostReport {
-	report, host := a.board.report(), hostreport.Host{Now: a.Now}
+	report, host := a.liveStatus.report(), hostreport.Host{Now: a.Now}
 	report.Units, report.Pods = host.Units(ctx), host.Pods(components)
 	return report
 }
 
 // report is the instruction that runs for the server, with the last line that it printed.
-func (b *board) report() (r plans.HostReport) {
+func (b *liveStatus) report() (r plans.HostReport) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.doing == nil || b.doing.Source != remote.SourceName {
@@ -63,7 +63,7 @@ func (a *agent) addServer(s *status.Status) {
 	if c == nil {
 		return
 	}
-	r, t := a.board.connections()
+	r, t := a.liveStatus.connections()
 	doing := cmp.Or(r.Doing, "nothing was received yet")
 	s.Sources = append(s.Sources, status.Source{Name: "server", Plan: r.Checksum, State: doing, Reason: text(r.Unwritten), Since: plain(r.DoingSince)})
 	s.Connections = append(s.Connections, status.Connection{
@@ -83,8 +83,8 @@ func dropped(one drop.Status) status.Source {
 	}
 }
 
-// fill adds what the board holds.
-func (b *board) fill(s *status.Status) {
+// fill adds what the live status holds.
+func (b *liveStatus) fill(s *status.Status) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.doing != nil {

@@ -18,13 +18,13 @@ func (a *agent) recallUpdate() {
 		return
 	}
 	a.Logger.Warn("last update of the agent failed", "error", fault)
-	a.board.setFault("self-update", fault)
+	a.liveStatus.setFault("self-update", fault)
 }
 
 // recordHealth writes down that the agent is up, and again when it has reached its server.
 // recorded is what the last call returned, the zero value at first.
 func (a *agent) recordHealth(recorded selfupdate.Health) selfupdate.Health {
-	h := selfupdate.Health{PID: os.Getpid(), Version: a.Version, Remote: a.connection.Load() != nil, Connected: a.board.hasReached()}
+	h := selfupdate.Health{PID: os.Getpid(), Version: a.Version, Remote: a.connection.Load() != nil, Connected: a.liveStatus.hasReached()}
 	var err error
 	if h.Boot, err = selfupdate.BootID(); err == nil && h != recorded {
 		err = selfupdate.WriteHealth(a.updates, h)

@@ -16,7 +16,7 @@ import (
 
 // observe hands an event to everybody who shows it.
 func (a *agent) observe(e apply.Event) {
-	a.board.observe(e)
+	a.liveStatus.observe(e)
 	a.feed.Observe(e)
 	if e.Kind == apply.ApplyEnded || e.Kind == apply.PeriodicEnded {
 		a.keepFailures()

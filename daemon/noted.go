@@ -1,5 +1,5 @@
 // The engine as the sources of plans have it: what they are answered is noted on the
-// board on its way.
+// live status on its way.
 
 package daemon
 
@@ -15,18 +15,18 @@ import (
 // noted is an engine whose answers are noted.
 type noted struct {
 	*apply.Engine
-	board *board
+	liveStatus *liveStatus
 }
 
 // Apply is the engine's. What was looked after of the plan before is no longer.
 func (t noted) Apply(ctx context.Context, d apply.Delivery) (apply.Result, error) {
-	t.board.forget(d.Source)
+	t.liveStatus.forget(d.Source)
 	return t.Engine.Apply(ctx, d)
 }
 
 // Forget is the engine's.
 func (t noted) Forget(source string) error {
-	t.board.forget(source)
+	t.liveStatus.forget(source)
 	return t.Engine.Forget(source)
 }
 
@@ -37,7 +37,7 @@ func (t noted) Probes(ctx context.Context, s apply.Standing, last map[string]pla
 		all := map[string]plans.ProbeStatus{}
 		maps.Copy(all, last) // those that are healthy are not always asked
 		maps.Copy(all, next)
-		t.board.setProbes(s.Source, all, failures, ctx.Done())
+		t.liveStatus.setProbes(s.Source, all, failures, ctx.Done())
 	}
 	return next, failures
 }
@@ -46,7 +46,7 @@ func (t noted) Probes(ctx context.Context, s apply.Standing, last map[string]pla
 func (t noted) Periodic(ctx context.Context, s apply.Standing, last map[string]plans.PeriodicOutput, force bool) map[string]plans.PeriodicOutput {
 	next := t.Engine.Periodic(ctx, s, last, force)
 	if ctx.Err() == nil {
-		t.board.setPeriodic(s, next)
+		t.liveStatus.setPeriodic(s, next)
 	}
 	return next
 }

@@ -1,4 +1,4 @@
-// What the board keeps of the engine's events and of plans that are looked after.
+// What the live status keeps of the engine's events and of plans that are looked after.
 
 package daemon
 
@@ -28,7 +28,7 @@ type probes struct {
 }
 
 // observe takes an event of the engine.
-func (b *board) observe(e apply.Event) {
+func (b *liveStatus) observe(e apply.Event) {
 	switch e.Kind {
 	case apply.InstructionOutput: // the feed has all of it
 		b.printed(e)
@@ -39,7 +39,7 @@ func (b *board) observe(e apply.Event) {
 	b.change(func() { b.note(e) })
 }
 
-func (b *board) note(e apply.Event) {
+func (b *liveStatus) note(e apply.Event) {
 	switch e.Kind {
 	case apply.ApplyBegan, apply.ApplyResumed:
 		b.doing = &work{remaining: slices.Clone(e.Remaining), Work: status.Work{
@@ -66,7 +66,7 @@ func (b *board) note(e apply.Event) {
 }
 
 // step is a step of the plan that is being applied.
-func (b *board) step(w *work, e apply.Event) {
+func (b *liveStatus) step(w *work, e apply.Event) {
 	switch e.Kind {
 	case apply.FileChanged:
 		w.strike(func(t apply.Task) bool { return t.Kind == apply.FileTask && t.Name == e.Name })
@@ -87,7 +87,7 @@ func (b *board) step(w *work, e apply.Event) {
 const maxPrinted = 300
 
 // printed keeps the last line that an instruction printed.
-func (b *board) printed(e apply.Event) {
+func (b *liveStatus) printed(e apply.Event) {
 	lines := strings.FieldsFunc(string(e.Data), func(r rune) bool { return r == '\n' || r == '\r' })
 	for _, line := range slices.Backward(lines) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -112,7 +112,7 @@ type work struct {
 func (w *work) strike(done func(apply.Task) bool) { w.remaining = slices.DeleteFunc(w.remaining, done) }
 
 // ended notes how a plan ended.
-func (b *board) ended(e apply.Event) {
+func (b *liveStatus) ended(e apply.Event) {
 	b.last = &status.Applied{Source: e.Source, Plan: e.Checksum, Ended: e.Time, Reason: e.Text, ExitCode: e.ExitCode}
 	b.last.Succeeded = e.Result != nil && e.Result.Succeeded
 	if b.last.Succeeded { // what it failed at before is mended
@@ -124,7 +124,7 @@ func (b *board) ended(e apply.Event) {
 
 // failed notes a failure. The same one again takes the place of the one before, so that what
 // fails every minute does not push out everything else.
-func (b *board) failed(e apply.Event, instruction, reason string, output []byte, code int) {
+func (b *liveStatus) failed(e apply.Event, instruction, reason string, output []byte, code int) {
 	tail := strings.ToValidUTF8(string(output[max(len(output)-failureTail, 0):]), "")
 	f := status.Failure{
 		Source: e.Source, Plan: e.Checksum, Time: e.Time, Instruction: instruction, Reason: reason, ExitCode: code, Output: tail,
@@ -144,14 +144,14 @@ func newest[T any](all []T, n int) []T {
 }
 
 // forget drops what is known of the probes and periodic instructions of a source.
-func (b *board) forget(source string) {
+func (b *liveStatus) forget(source string) {
 	b.change(func() {
 		delete(b.probes, source)
 		delete(b.periodic, source)
 	})
 }
 
-func (b *board) setProbes(source string, statuses map[string]plans.ProbeStatus, failures map[string]error, over <-chan struct{}) {
+func (b *liveStatus) setProbes(source string, statuses map[string]plans.ProbeStatus, failures map[string]error, over <-chan struct{}) {
 	now := b.now().UTC()
 	b.change(func() {
 		next := probes{by: map[string]status.Probe{}, over: over}
@@ -167,7 +167,7 @@ func (b *board) setProbes(source string, statuses map[string]plans.ProbeStatus, 
 	})
 }
 
-func (b *board) setPeriodic(s apply.Standing, records map[string]plans.PeriodicOutput) {
+func (b *liveStatus) setPeriodic(s apply.Standing, records map[string]plans.PeriodicOutput) {
 	now := b.now()
 	b.change(func() {
 		var all []status.Periodic

@@ -15,7 +15,7 @@ import (
 // TestAFailureOfAPlanThatHasSinceSucceededIsForgotten keeps those of other plans and of periodic instructions.
 func TestAFailureOfAPlanThatHasSinceSucceededIsForgotten(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	b := newBoard(func() time.Time { return now })
+	b := newLiveStatus(func() time.Time { return now })
 	b.observe(planFailed(now, "remote", "abc", "instruction i: exit code 3"))
 	b.observe(planFailed(now, "remote", "other", "instruction i: exit code 3"))
 	b.observe(apply.Event{Kind: apply.PeriodicEnded, Time: now, Source: "remote", Checksum: "abc", Instruction: -1, Name: "beat", Text: "exit code 1", ExitCode: 1})
@@ -33,7 +33,7 @@ func TestAFailureOfAPlanThatHasSinceSucceededIsForgotten(t *testing.T) {
 // after each boot.
 func TestAProbeThatFailsIsNotShownAsHealthy(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	b := newBoard(func() time.Time { return now })
+	b := newLiveStatus(func() time.Time { return now })
 	healthy := map[string]plans.ProbeStatus{"kubelet": {Healthy: true}}
 	shown := func() string {
 		s := status.Status{Now: now}
@@ -60,7 +60,7 @@ func TestAProbeThatFailsIsNotShownAsHealthy(t *testing.T) {
 
 func TestTheReportHasTheLastLineThatAnInstructionPrinted(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	b := newBoard(func() time.Time { return now })
+	b := newLiveStatus(func() time.Time { return now })
 	b.observe(apply.Event{Kind: apply.ApplyBegan, Time: now, Source: remote.SourceName, Checksum: "abc"})
 	b.observe(apply.Event{Kind: apply.InstructionBegan, Time: now, Source: remote.SourceName, Name: "install"})
 	b.observe(apply.Event{Kind: apply.InstructionOutput, Source: remote.SourceName, Name: "install", Data: []byte("one\ntwo\n\n")})

@@ -10,17 +10,17 @@ import (
 	"github.com/drover-project/drover/plans/apply"
 )
 
-// recall fills the board and the feed with what earlier lives left. That something of it
+// recall fills the live status and the feed with what earlier lives left. That something of it
 // cannot be read is no reason not to work.
 func (a *agent) recall() {
 	failures, err := status.ReadFailures(a.failuresFile())
 	if err != nil {
 		a.Logger.Warn("failures before this start are not known", "error", err)
 	}
-	a.board.recallFailures(failures)
-	a.kept = a.board.lastFailures()
+	a.liveStatus.recallFailures(failures)
+	a.kept = a.liveStatus.lastFailures()
 	err = a.engine.Recall(func(e apply.Event) {
-		a.board.recall(e)
+		a.liveStatus.recall(e)
 		a.feed.Observe(e)
 	})
 	if err != nil {
@@ -35,7 +35,7 @@ func (a *agent) failuresFile() string { return status.FailuresFile(a.ledgers) }
 func (a *agent) keepFailures() {
 	a.keeping.Lock()
 	defer a.keeping.Unlock()
-	failures := a.board.lastFailures()
+	failures := a.liveStatus.lastFailures()
 	if slices.Equal(failures, a.kept) {
 		return
 	}
@@ -45,14 +45,14 @@ func (a *agent) keepFailures() {
 	a.kept = failures
 }
 
-func (b *board) lastFailures() []status.Failure {
+func (b *liveStatus) lastFailures() []status.Failure {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.failures)
 }
 
 // recallFailures notes the failures of earlier lives.
-func (b *board) recallFailures(failures []status.Failure) {
+func (b *liveStatus) recallFailures(failures []status.Failure) {
 	b.change(func() {
 		for _, f := range failures {
 			f.BeforeStart = true
@@ -63,7 +63,7 @@ func (b *board) recallFailures(failures []status.Failure) {
 
 // recall notes how a plan of an earlier life ended. Its failure may not have been kept: the
 // agent may have been killed before it was, or have been of a version that did not.
-func (b *board) recall(e apply.Event) {
+func (b *liveStatus) recall(e apply.Event) {
 	if e.Kind != apply.ApplyEnded {
 		return
 	}

@@ -25,7 +25,7 @@ func planFailed(at time.Time, source, plan, reason string) apply.Event {
 
 // TestTheSameFailureAgain does not push the others out.
 func TestTheSameFailureAgain(t *testing.T) {
-	b := newBoard(time.Now)
+	b := newLiveStatus(time.Now)
 	b.observe(planFailed(noon, "remote", "abc", "instruction i: exit code 3"))
 	beat := apply.Event{Kind: apply.PeriodicEnded, Source: "remote", Instruction: -1, Name: "beat", Text: "exit code 1", ExitCode: 1}
 	for i := range 10 {
@@ -60,7 +60,7 @@ func TestFailuresBeforeThisStart(t *testing.T) {
 			[]status.Failure{mark(failure(noon, "abc"))}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := newBoard(time.Now)
+			b := newLiveStatus(time.Now)
 			b.recallFailures(tc.kept)
 			b.recall(tc.ended)
 			if diff := cmp.Diff(tc.want, b.lastFailures()); diff != "" {
@@ -75,7 +75,7 @@ func TestFailuresBeforeThisStart(t *testing.T) {
 
 // TestFailuresAreKept: each is on disk as soon as it was reported.
 func TestFailuresAreKept(t *testing.T) {
-	a := &agent{board: newBoard(time.Now), feed: outputstream.New(), ledgers: filepath.Join(t.TempDir(), "ledger")}
+	a := &agent{liveStatus: newLiveStatus(time.Now), feed: outputstream.New(), ledgers: filepath.Join(t.TempDir(), "ledger")}
 	a.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	for i, reason := range []string{"one", "two"} {
 		a.observe(planFailed(noon, "remote", "abc", reason))

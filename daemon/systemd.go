@@ -32,14 +32,14 @@ func (a *agent) showStatus(ctx context.Context) error {
 	var health selfupdate.Health
 	for {
 		health = a.recordHealth(health)
-		if line := a.board.line(); line != last && a.life.Send("STATUS="+line) {
+		if line := a.liveStatus.line(); line != last && a.life.Send("STATUS="+line) {
 			last = line
 		}
 		if err := backoff.Wait(ctx, statusEvery); err != nil {
 			return err
 		}
 		select {
-		case <-a.board.changed:
+		case <-a.liveStatus.changed:
 			idle.Reset(quiet)
 			rest.Reset(settled)
 		case <-ctx.Done():

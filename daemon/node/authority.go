@@ -46,17 +46,17 @@ type adopted struct {
 }
 
 type authority struct {
-	o     Options
-	board *board
-	log   *slog.Logger
+	o          Options
+	liveStatus *liveStatus
+	log        *slog.Logger
 
 	mu     sync.Mutex
 	config *tls.Config // nil until it is known whom to trust
 	sum    string      // checksum of the bundle in use; empty for the system's
 }
 
-func newAuthority(o Options, b *board) *authority {
-	return &authority{o: o, board: b, log: o.Logger}
+func newAuthority(o Options, b *liveStatus) *authority {
+	return &authority{o: o, liveStatus: b, log: o.Logger}
 }
 
 // tls is the trust of a connection, with its checksum. It fetches the pinned CA when
@@ -69,7 +69,7 @@ func (a *authority) tls(ctx context.Context) (*tls.Config, string, error) {
 		if err == nil {
 			err = a.use(bundle)
 		}
-		a.board.set(onCA, err)
+		a.liveStatus.set(onCA, err)
 		if err != nil {
 			return nil, "", err
 		}
@@ -131,7 +131,7 @@ var errPinned = errors.New("the pinned CA is kept because DROVER_CA_PIN is alway
 func (a *authority) doubt(err error) {
 	var unproven *trust.NotProvenError
 	if errors.As(err, &unproven) {
-		a.board.set(onCA, unproven)
+		a.liveStatus.set(onCA, unproven)
 	}
 }
 
@@ -155,7 +155,7 @@ func (a *authority) adopt(bundle []byte) error {
 	if err := a.use(bundle); err != nil {
 		return err
 	}
-	a.board.set(onCA, nil)
+	a.liveStatus.set(onCA, nil)
 	path := filepath.Join("/", a.o.Root, adoptedFile)
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {

@@ -45,7 +45,7 @@ func (a *agent) watchServer(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		a.board.set(onServer, err)
+		a.liveStatus.set(onServer, err)
 		text, next := fmt.Sprintf("INFO: %s/ping is accessible", a.Server), pingEvery
 		if err != nil {
 			text, next = fmt.Sprintf("ERROR: %s/ping is not accessible (%s)", a.Server, line1(err.Error())), pauses.After(err)
@@ -151,7 +151,7 @@ func (a *agent) checkClock(date string) {
 	case skew < -maxSkew:
 		err = fmt.Errorf("this host's clock is %s behind the server's, so certificates seem not to be valid yet; set up NTP", (-skew).Round(time.Minute))
 	}
-	a.board.set(onClock, err)
+	a.liveStatus.set(onClock, err)
 }
 
 // unverified is a client for what needs no trust: liveness, and a CA that is compared

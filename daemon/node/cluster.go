@@ -56,8 +56,8 @@ func runCluster(ctx context.Context, o Options) error {
 		o.Now = time.Now
 	}
 	o.NoRegister = true // there is no host to register
-	a := &agent{Options: o, board: newBoard(o.Logger, o.Now), needs: map[string]bool{onTunnel: true, onAccount: true}}
-	a.authority = newAuthority(o, a.board)
+	a := &agent{Options: o, liveStatus: newLiveStatus(o.Logger, o.Now), needs: map[string]bool{onTunnel: true, onAccount: true}}
+	a.authority = newAuthority(o, a.liveStatus)
 	c := &inCluster{line: &line{agent: a}, cluster: *o.Cluster}
 	parts := []lifecycle.Part{{Name: "checks", Run: c.look}, {Name: "tunnel", Run: c.connect}, {Name: "refresh", Run: c.again}}
 	if a.HealthSocket != "" || a.HealthAddress != "" {
@@ -106,10 +106,10 @@ func (c *inCluster) connect(ctx context.Context) error {
 	pause := backoff.Server(c.Now)
 	for {
 		said, err := c.account()
-		c.board.set(onAccount, err)
+		c.liveStatus.set(onAccount, err)
 		trusted, sum, caErr := c.authority.tls(ctx)
 		if caErr != nil {
-			c.board.set(onTunnel, fmt.Errorf("the server's CA is not known yet: %w", caErr))
+			c.liveStatus.set(onTunnel, fmt.Errorf("the server's CA is not known yet: %w", caErr))
 		}
 		if err != nil || caErr != nil {
 			if err := pause.Wait(ctx, errors.Join(err, caErr), c.spared); err != nil {
@@ -167,13 +167,13 @@ func (c *inCluster) said(account *connect.Cluster) http.Header {
 func (c *inCluster) changes(s tunnel.Status) {
 	switch {
 	case s.State == tunnel.Connected:
-		c.board.set(onTunnel, nil)
-		c.board.set(onCA, nil)
+		c.liveStatus.set(onTunnel, nil)
+		c.liveStatus.set(onCA, nil)
 	case s.Cause != nil:
-		c.board.set(onTunnel, c.explain(s.Cause))
+		c.liveStatus.set(onTunnel, c.explain(s.Cause))
 		c.authority.doubt(s.Cause)
 	case s.State == tunnel.Connecting:
-		c.board.await(onTunnel, "connecting for the first time")
+		c.liveStatus.await(onTunnel, "connecting for the first time")
 	}
 }
 

@@ -267,7 +267,7 @@ func TestWordsOfOthers(t *testing.T) {
 func TestBoardSaysEachChangeOnce(t *testing.T) {
 	now := time.Date(2026, 8, 21, 12, 0, 0, 0, time.UTC)
 	log := &logged{}
-	b := newBoard(slog.New(slog.NewTextHandler(log, nil)), func() time.Time { now = now.Add(time.Minute); return now })
+	b := newLiveStatus(slog.New(slog.NewTextHandler(log, nil)), func() time.Time { now = now.Add(time.Minute); return now })
 	for _, err := range []error{nil, nil, errors.New("gone"), errors.New("gone"), errors.New("other\ncause"), nil, nil} {
 		b.set("x", err)
 	}

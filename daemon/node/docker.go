@@ -31,9 +31,9 @@ const (
 )
 
 type docker struct {
-	client *client.Client
-	socket string
-	board  *board
+	client     *client.Client
+	socket     string
+	liveStatus *liveStatus
 	// stirred has one entry when containers may have changed or the engine has come back.
 	stirred chan struct{}
 
@@ -41,8 +41,8 @@ type docker struct {
 	info *connect.DockerInfo // what it said last; nil before
 }
 
-func newDocker(c *client.Client, socket string, b *board) *docker {
-	return &docker{client: c, socket: socket, board: b, stirred: make(chan struct{}, 1)}
+func newDocker(c *client.Client, socket string, b *liveStatus) *docker {
+	return &docker{client: c, socket: socket, liveStatus: b, stirred: make(chan struct{}, 1)}
 }
 
 // said is what Docker said of itself last, nil when it never did.
@@ -66,14 +66,14 @@ func (d *docker) run(ctx context.Context) error {
 		err := d.ask(ctx)
 		if err == nil {
 			pause.Reset()
-			d.board.set(onDocker, nil)
+			d.liveStatus.set(onDocker, nil)
 			d.stir()
 			err = d.follow(ctx)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		d.board.set(onDocker, explainDocker(d.socket, d.cause(ctx, err)))
+		d.liveStatus.set(onDocker, explainDocker(d.socket, d.cause(ctx, err)))
 		if err := backoff.Wait(ctx, pause.Next()); err != nil {
 			return err
 		}

@@ -1,5 +1,5 @@
 // Health for what looks after the agent: GET /livez (the process works) and GET
-// /readyz (it does its work), both with the board as JSON.
+// /readyz (it does its work), both with the live status as JSON.
 
 package node
 
@@ -26,10 +26,10 @@ type Health struct {
 func (a *agent) health() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, Health{OK: true, Conditions: a.board.list()})
+		answer(w, Health{OK: true, Conditions: a.liveStatus.list()})
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		h := Health{Conditions: a.board.list()}
+		h := Health{Conditions: a.liveStatus.list()}
 		well := 0
 		for _, c := range h.Conditions {
 			if a.needs[c.Name] && c.OK {

@@ -121,13 +121,13 @@ func (k *keeper) run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			k.board.set(onContainers, err)
+			k.liveStatus.set(onContainers, err)
 			next = pause.Next()
 			continue
 		}
 		pause.Reset()
 		next = keepEvery
-		k.board.set(onContainers, nil)
+		k.liveStatus.set(onContainers, nil)
 		k.acknowledge(wanted.NodeVersion)
 	}
 }

@@ -34,7 +34,7 @@ func (l *line) run(ctx context.Context) error {
 	for {
 		trusted, sum, err := l.authority.tls(ctx)
 		if err != nil {
-			l.board.set(onTunnel, fmt.Errorf("the server's CA is not known yet: %w", err))
+			l.liveStatus.set(onTunnel, fmt.Errorf("the server's CA is not known yet: %w", err))
 			if err := pause.Wait(ctx, err, l.spared); err != nil {
 				return err
 			}
@@ -88,8 +88,8 @@ func (l *line) changed(end context.CancelCauseFunc) func(tunnel.Status) {
 	return func(s tunnel.Status) {
 		switch {
 		case s.State == tunnel.Connected:
-			l.board.set(onTunnel, nil)
-			l.board.set(onCA, nil)
+			l.liveStatus.set(onTunnel, nil)
+			l.liveStatus.set(onCA, nil)
 			l.mark()
 			l.pull.now()
 			select {
@@ -97,10 +97,10 @@ func (l *line) changed(end context.CancelCauseFunc) func(tunnel.Status) {
 			default:
 			}
 		case s.Cause != nil:
-			l.board.set(onTunnel, l.explain(s.Cause))
+			l.liveStatus.set(onTunnel, l.explain(s.Cause))
 			l.authority.doubt(s.Cause)
 		case s.State == tunnel.Connecting:
-			l.board.await(onTunnel, "connecting for the first time")
+			l.liveStatus.await(onTunnel, "connecting for the first time")
 		}
 		if registering && s.State == tunnel.Waiting && l.registered() {
 			end(errNewEndpoint)

@@ -3,7 +3,7 @@
 // containers it keeps as that says.
 //
 // Nothing that a host or a server lacks for a while ends the agent: each part waits and
-// tries again by itself, and the board says what it waits for and since when. A worker
+// tries again by itself, and the live status says what it waits for and since when. A worker
 // keeps its last node config and mends itself while the server is away.
 package node
 
@@ -81,14 +81,14 @@ type Options struct {
 // agent is one life.
 type agent struct {
 	Options
-	board     *board
-	authority *authority
-	needs     map[string]bool // the conditions without which the agent does not do its work
-	docker    *docker
-	keeper    *keeper
-	service   *service
-	address   addresses
-	connected chan struct{} // has one entry when a tunnel has opened
+	liveStatus *liveStatus
+	authority  *authority
+	needs      map[string]bool // the conditions without which the agent does not do its work
+	docker     *docker
+	keeper     *keeper
+	service    *service
+	address    addresses
+	connected  chan struct{} // has one entry when a tunnel has opened
 	// credential is this host's own; a secret.
 	credential string
 }
@@ -123,7 +123,7 @@ func newAgent(ctx context.Context, o Options) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{Options: o, board: newBoard(o.Logger, o.Now), needs: map[string]bool{onDocker: true, onTunnel: true}, connected: make(chan struct{}, 1), credential: own}
+	a := &agent{Options: o, liveStatus: newLiveStatus(o.Logger, o.Now), needs: map[string]bool{onDocker: true, onTunnel: true}, connected: make(chan struct{}, 1), credential: own}
 	engine, err := client.NewClientWithOpts(client.WithHost("unix://"+o.DockerSocket), client.WithAPIVersionNegotiation(), client.WithUserAgent(o.UserAgent))
 	if err != nil {
 		return nil, fmt.Errorf("make a client of Docker: %w", err)
@@ -135,8 +135,8 @@ func newAgent(ctx context.Context, o Options) (*agent, error) {
 	if _, err := connect.Encode(a.params(nil, 0)); err != nil {
 		return nil, err
 	}
-	a.authority = newAuthority(o, a.board)
-	a.docker = newDocker(engine, o.DockerSocket, a.board)
+	a.authority = newAuthority(o, a.liveStatus)
+	a.docker = newDocker(engine, o.DockerSocket, a.liveStatus)
 	a.keeper = newKeeper(a)
 	a.service = newService(engine, o.Logger)
 	return a, nil

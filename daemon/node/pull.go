@@ -87,7 +87,7 @@ func (p *pull) once(ctx context.Context, version int) time.Duration {
 	case ctx.Err() != nil:
 		return next
 	case err == nil:
-		p.board.set(onConfig, nil)
+		p.liveStatus.set(onConfig, nil)
 		if version != 0 {
 			p.acknowledged = version
 		}
@@ -96,9 +96,9 @@ func (p *pull) once(ctx context.Context, version int) time.Duration {
 			next = time.Duration(wanted.AgentCheckInterval) * time.Second
 		}
 	case errors.Is(err, errNoConfig) && p.none >= nothingTries:
-		p.board.set(onConfig, nil) // this host has none
+		p.liveStatus.set(onConfig, nil) // this host has none
 	default:
-		p.board.set(onConfig, err)
+		p.liveStatus.set(onConfig, err)
 	}
 	return next
 }

@@ -21,7 +21,7 @@ import (
 
 func (a *agent) writeCerts(ctx context.Context) error {
 	changed, err := shareMounts(a.Share)
-	a.board.set(onMounts, err)
+	a.liveStatus.set(onMounts, err)
 	if len(changed) > 0 {
 		a.Logger.Info("mounts are shared now", "paths", changed)
 	}
@@ -48,7 +48,7 @@ func (a *agent) bringCerts(ctx context.Context) (renewed bool, err error) {
 		if err == nil {
 			renewed, err = nodeconfig.WriteFiles(hostfs.FS{Root: a.Root}, &nodeconfig.NodeConfig{Certs: wanted.Certs})
 		}
-		a.board.set(onConfig, err)
+		a.liveStatus.set(onConfig, err)
 		if err == nil {
 			return renewed, nil
 		}

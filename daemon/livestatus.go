@@ -1,4 +1,4 @@
-// The board: what each part says of itself, and the one line that people see of it.
+// The live status: what each part says of itself, and the one line that people see of it.
 
 package daemon
 
@@ -18,8 +18,8 @@ import (
 // maxStatus bounds the line, in bytes; systemd shows no more.
 const maxStatus = 500
 
-// board is written by all parts and read by what shows it to people.
-type board struct {
+// liveStatus is written by all parts and read by what shows it to people.
+type liveStatus struct {
 	changed chan struct{} // has one entry when there is something new
 	now     func() time.Time
 
@@ -50,14 +50,14 @@ type mended struct{ since, at time.Time }
 // steady is how long a part has to work until its next fault is another.
 const steady = 10 * time.Second
 
-func newBoard(now func() time.Time) *board {
-	return &board{
+func newLiveStatus(now func() time.Time) *liveStatus {
+	return &liveStatus{
 		changed: make(chan struct{}, 1), now: now, waits: map[string]apply.Wait{}, faults: map[string]fault{}, mended: map[string]mended{},
 		probes: map[string]probes{}, periodic: map[string][]status.Periodic{},
 	}
 }
 
-func (b *board) change(f func()) {
+func (b *liveStatus) change(f func()) {
 	b.mu.Lock()
 	f()
 	b.mu.Unlock()
@@ -67,18 +67,18 @@ func (b *board) change(f func()) {
 	}
 }
 
-func (b *board) setRemote(s remote.Status) {
+func (b *liveStatus) setRemote(s remote.Status) {
 	b.change(func() { b.remote, b.reached = s, b.reached || s.Connected })
 }
-func (b *board) hasReached() bool {
+func (b *liveStatus) hasReached() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.reached
 }
 
-func (b *board) setTunnel(s tunnel.Status) { b.change(func() { b.tunnel = s }) }
+func (b *liveStatus) setTunnel(s tunnel.Status) { b.change(func() { b.tunnel = s }) }
 
-func (b *board) setWait(w apply.Wait) {
+func (b *liveStatus) setWait(w apply.Wait) {
 	b.change(func() {
 		if w.For == "" {
 			delete(b.waits, w.Source)
@@ -90,7 +90,7 @@ func (b *board) setWait(w apply.Wait) {
 
 // setFault keeps why a part does not work, and since when: once it works again, the trouble
 // that comes within steady is still the old one, for a part that fails is started again.
-func (b *board) setFault(part string, err error) {
+func (b *liveStatus) setFault(part string, err error) {
 	b.change(func() {
 		now := b.now().UTC()
 		if err == nil {
@@ -111,14 +111,14 @@ func (b *board) setFault(part string, err error) {
 }
 
 // connections are how plan Secret and tunnel stand.
-func (b *board) connections() (remote.Status, tunnel.Status) {
+func (b *liveStatus) connections() (remote.Status, tunnel.Status) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.remote, b.tunnel
 }
 
 // line is what the agent does or waits for, the most pressing first.
-func (b *board) line() string {
+func (b *liveStatus) line() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var said []string

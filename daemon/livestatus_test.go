@@ -13,7 +13,7 @@ import (
 
 func TestBoardShowsTheMostPressingFirst(t *testing.T) {
 	since := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	b := newBoard(time.Now)
+	b := newLiveStatus(time.Now)
 	want := func(line string) {
 		t.Helper()
 		if got := b.line(); got != line {
@@ -47,7 +47,7 @@ func TestBoardShowsTheMostPressingFirst(t *testing.T) {
 func TestSinceWhenAPartDoesNotWork(t *testing.T) {
 	began := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	now := began
-	b := newBoard(func() time.Time { return now })
+	b := newLiveStatus(func() time.Time { return now })
 	since := func() time.Time { return b.faults["drop directory"].since }
 	for range 5 {
 		b.setFault("drop directory", errors.New("is a symbolic link"))

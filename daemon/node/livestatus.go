@@ -1,4 +1,4 @@
-// The board: for each thing that the agent depends on, whether it is there, since when,
+// The live status: for each thing that the agent depends on, whether it is there, since when,
 // and why not. It is what health answers with, and what is logged once for each change.
 
 package node
@@ -25,7 +25,7 @@ const (
 	onMounts     = "mounts"     // the kubelet's directories are on shared mounts; of share-mnt alone
 )
 
-// Condition is one line of the board.
+// Condition is one line of the live status.
 type Condition struct {
 	Name  string    `json:"name"`
 	OK    bool      `json:"ok"`
@@ -35,7 +35,7 @@ type Condition struct {
 	awaited bool // it has not been known yet
 }
 
-type board struct {
+type liveStatus struct {
 	log *slog.Logger
 	now func() time.Time
 
@@ -43,13 +43,13 @@ type board struct {
 	all map[string]Condition
 }
 
-func newBoard(log *slog.Logger, now func() time.Time) *board {
-	return &board{log: log, now: now, all: map[string]Condition{}}
+func newLiveStatus(log *slog.Logger, now func() time.Time) *liveStatus {
+	return &liveStatus{log: log, now: now, all: map[string]Condition{}}
 }
 
 // set notes a condition; nil is well. Since moves when it turns well or ill, and the log
 // hears when the text changes.
-func (b *board) set(name string, err error) {
+func (b *liveStatus) set(name string, err error) {
 	c := Condition{Name: name, OK: err == nil, Since: b.now()}
 	if err != nil {
 		c.Cause = line1(err.Error())
@@ -72,7 +72,7 @@ func (b *board) set(name string, err error) {
 
 // await notes what a condition that is not known yet waits for. The log hears nothing: so
 // does every start begin.
-func (b *board) await(name, what string) {
+func (b *liveStatus) await(name, what string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, known := b.all[name]; !known {
@@ -80,8 +80,8 @@ func (b *board) await(name, what string) {
 	}
 }
 
-// list is the board, by name.
-func (b *board) list() []Condition {
+// list is the live status, by name.
+func (b *liveStatus) list() []Condition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := make([]Condition, 0, len(b.all))
@@ -92,7 +92,7 @@ func (b *board) list() []Condition {
 	return all
 }
 
-func (b *board) get(name string) (Condition, bool) {
+func (b *liveStatus) get(name string) (Condition, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c, ok := b.all[name]
