@@ -27,7 +27,7 @@ var places = map[string]struct {
 			"which are compared; a site's file is read in place, with bounded manifests and names that are known.",
 		sites: []string{
 			"client in App.loadCommand", "client in App.saveCommand", "client in package level", "client in wanted.all",
-			"file in addBlob ×2", "file in keep ×3", "file in openSite", "file in saver.archive", "file in saver.checkPlatform", "file in saver.pack ×2", "file in saver.save ×3", "file in sign", "file in verifySignature", "file in wanted.list",
+			"file in addBlob", "file in keep ×3", "file in openSite", "file in removeDamaged", "file in saver.archive", "file in saver.checkPlatform", "file in saver.pack ×2", "file in saver.save ×3", "file in sign", "file in verifySignature", "file in wanted.list",
 		},
 	},
 	"cmd/drover/check": {

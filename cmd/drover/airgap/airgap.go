@@ -26,7 +26,9 @@ type App struct {
 const (
 	// headerLimit is how long a client of the registry may take for its request, closeLimit what answers get at the end.
 	headerLimit = 10 * time.Second
-	closeLimit  = 10 * time.Second
+	// idleLimit is how long a client may keep a connection without a request.
+	idleLimit  = 2 * time.Minute
+	closeLimit = 10 * time.Second
 	// listLimit is how long the list of a release may take.
 	listLimit = time.Minute
 )
@@ -229,7 +231,7 @@ no login. Without a certificate it speaks HTTP; what is pulled is compared with 
 
 // serve answers until the context ends; answers that have begun get some time.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerLimit}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerLimit, IdleTimeout: idleLimit}
 	ended := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)

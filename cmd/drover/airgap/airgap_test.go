@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -163,15 +165,17 @@ func TestSaveGoesOnWhereItWasInterrupted(t *testing.T) {
 	if len(kept) < 4 {
 		t.Fatalf("kept is %v", kept)
 	}
-	// What a crash has left half is found out, and only that is fetched again.
-	must(t, os.WriteFile(kept[0], bytes.Repeat([]byte("x"), int(size(t, kept[0]))), 0o600))
+	// What a crash has left half is found out, be it a config or a layer, and only that is fetched again.
 	u.after.Store(0)
-	u.blobs.Store(0)
-	if err := u.saver(file, "amd64").save(t.Context(), all, ""); err == nil || !strings.Contains(err.Error(), "was damaged, and is removed") {
-		t.Fatalf("a damaged blob: %v", err)
-	}
-	if got := u.blobs.Load(); got > 4 {
-		t.Errorf("%d blobs were fetched again", got)
+	for _, blob := range kept {
+		must(t, os.WriteFile(blob, bytes.Repeat([]byte("x"), int(size(t, blob))), 0o600))
+		u.blobs.Store(0)
+		if err := u.saver(file, "amd64").save(t.Context(), all, ""); err == nil || !strings.Contains(err.Error(), "was damaged, and is removed") {
+			t.Fatalf("a damaged blob: %v", err)
+		}
+		if got := u.blobs.Load(); got >= 7 { // all of them
+			t.Errorf("%d blobs were fetched again", got)
+		}
 	}
 	must(t, u.saver(file, "amd64").save(t.Context(), all, ""))
 	s, err := openSite(file)
@@ -631,6 +635,35 @@ func FuzzOpenSite(f *testing.F) {
 func holdLock(t *testing.T, f *os.File) {
 	t.Helper()
 	must(t, durable.TryLock(f))
+}
+
+// TestIndexesThatReferToEachOtherOften: what is referred to ten thousand times on each of four levels is read once.
+func TestIndexesThatReferToEachOtherOften(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "site.tar")
+	f, err := os.Create(file)
+	must(t, err)
+	w := tar.NewWriter(f)
+	const media = `"mediaType":"application/vnd.oci.image.index.v1+json"`
+	below := `{"manifests":[]}`
+	var digest string
+	for range maxDepth + 1 {
+		sum := sha256.Sum256([]byte(below))
+		digest = hex.EncodeToString(sum[:])
+		must(t, addFile(w, blobsOf+digest, int64(len(below)), strings.NewReader(below)))
+		below = `{"manifests":[` + strings.Repeat(`{`+media+`,"digest":"sha256:`+digest+`"},`, 9999) + `{` + media + `,"digest":"sha256:` + digest + `"}]}`
+	}
+	index := `{"manifests":[{` + media + `,"digest":"sha256:` + digest + `","annotations":{"io.containerd.image.name":"docker.io/a/b:1"}}]}`
+	must(t, addFile(w, indexFile, int64(len(index)), strings.NewReader(index)))
+	must(t, errors.Join(w.Close(), f.Close()))
+	s, err := openSite(file)
+	must(t, err)
+	defer s.Close()
+	if _, _, err := s.verify("", nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := newRegistry(s); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestAgentsReadTheFile: a copy of the file among the archives of a host is one that the agent finds images in, of which one platform was saved.

@@ -34,7 +34,7 @@ func (s *site) load(ctx context.Context, to string, transport http.RoundTripper,
 		if err != nil {
 			return fmt.Errorf("load %s: %w", image, err)
 		}
-		err = s.visit(d, 0, func(child v1.Descriptor, manifest []byte) error {
+		err = s.visit(d, map[v1.Hash]bool{}, 0, func(child v1.Descriptor, manifest []byte) error {
 			if manifest == nil {
 				layer, err := partial.CompressedToLayer(layerOf{s, child})
 				if err != nil {

@@ -44,12 +44,14 @@ type saver struct {
 
 	blobs   string            // directory
 	members map[string]string // blobs of the site: hex of the digest → file
+	fetched map[v1.Hash]bool  // manifests that are there with all that they refer to, however often they are referred to
 }
 
 // save makes the file of a site of the images, signed where there is a key. Its error names the image, and what was fetched stays beside the file.
 func (s *saver) save(ctx context.Context, images []string, keyFile string) (err error) {
 	work := s.to + ".part"
 	s.blobs, s.members = filepath.Join(work, "blobs"), map[string]string{}
+	s.fetched = map[v1.Hash]bool{}
 	if err := os.MkdirAll(s.blobs, 0o755); err != nil {
 		return fmt.Errorf("save images: %w", err)
 	}
@@ -156,6 +158,11 @@ func (s *saver) fetch(ctx context.Context, repository name.Repository, how []rem
 		if child.Platform == nil || child.Platform.OS != "linux" || !slices.Contains(s.arch, child.Platform.Architecture) {
 			continue
 		}
+		platforms = append(platforms, child.Platform.String())
+		if s.fetched[child.Digest] {
+			continue
+		}
+		s.fetched[child.Digest] = true
 		m, err := remote.Get(repository.Digest(child.Digest.String()), how...)
 		if err != nil {
 			return nil, err
@@ -163,7 +170,6 @@ func (s *saver) fetch(ctx context.Context, repository name.Repository, how []rem
 		if _, err := s.fetch(ctx, repository, how, m.Descriptor, m.Manifest, depth+1); err != nil {
 			return nil, err
 		}
-		platforms = append(platforms, child.Platform.String())
 	}
 	if len(all.manifests) > 0 && len(platforms) == 0 {
 		return nil, fmt.Errorf("it is not there for linux on %s", strings.Join(s.arch, " or "))
@@ -199,9 +205,13 @@ func (s *saver) checkPlatform(blobs []v1.Descriptor) error {
 	if len(blobs) == 0 || !blobs[0].MediaType.IsConfig() || blobs[0].Size > maxManifest {
 		return nil
 	}
-	b, err := os.ReadFile(filepath.Join(s.blobs, blobs[0].Digest.Hex))
+	path := filepath.Join(s.blobs, blobs[0].Digest.Hex)
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return err
+	}
+	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != blobs[0].Digest.Hex {
+		return removeDamaged(path)
 	}
 	var config struct{ OS, Architecture string }
 	if err := json.Unmarshal(b, &config); err != nil {
@@ -320,7 +330,12 @@ func addBlob(w *tar.Writer, hexSum, path string) error {
 		return err
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != hexSum {
-		return errors.Join(fmt.Errorf("blob %s of a run before was damaged, and is removed: the same command fetches it again", hexSum), os.Remove(path))
+		return removeDamaged(path)
 	}
 	return nil
+}
+
+// removeDamaged removes a blob that is not the one of its digest, so that the next run fetches it again.
+func removeDamaged(path string) error {
+	return errors.Join(fmt.Errorf("blob %s of a run before was damaged, and is removed: the same command fetches it again", filepath.Base(path)), os.Remove(path))
 }

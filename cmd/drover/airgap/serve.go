@@ -27,6 +27,7 @@ type registry struct {
 // newRegistry reads all manifests. Its error says which cannot be read.
 func newRegistry(s *site) (*registry, error) {
 	r := &registry{site: s, tags: map[string]v1.Descriptor{}, registries: map[string][]string{}, media: map[string]types.MediaType{}}
+	seen := map[v1.Hash]bool{}
 	for _, d := range s.index.Manifests {
 		image := d.Annotations[nameKey]
 		host, rest, _ := strings.Cut(image, "/")
@@ -40,7 +41,7 @@ func newRegistry(s *site) (*registry, error) {
 		} else {
 			r.registries[path] = append(r.registries[path], host)
 		}
-		err := s.visit(d, 0, func(child v1.Descriptor, manifest []byte) error {
+		err := s.visit(d, seen, 0, func(child v1.Descriptor, manifest []byte) error {
 			if manifest != nil {
 				r.media[child.Digest.Hex] = child.MediaType
 			}

@@ -174,8 +174,12 @@ func (s *site) manifest(h v1.Hash) ([]byte, error) {
 }
 
 // visit calls each for what an image consists of, children first: manifests with their bytes, other blobs without. Of an index, manifests
-// that were not saved are left out: they are of other platforms.
-func (s *site) visit(d v1.Descriptor, depth int, each func(d v1.Descriptor, manifest []byte) error) error {
+// that were not saved are left out: they are of other platforms. What is in seen was visited before, however often it is referred to.
+func (s *site) visit(d v1.Descriptor, seen map[v1.Hash]bool, depth int, each func(d v1.Descriptor, manifest []byte) error) error {
+	if seen[d.Digest] {
+		return nil
+	}
+	seen[d.Digest] = true
 	if depth > maxDepth {
 		return fmt.Errorf("manifest %s: indexes are more than %d deep in each other", d.Digest, maxDepth)
 	}
@@ -193,7 +197,7 @@ func (s *site) visit(d v1.Descriptor, depth int, each func(d v1.Descriptor, mani
 			continue
 		}
 		saved++
-		if err := s.visit(child, depth+1, each); err != nil {
+		if err := s.visit(child, seen, depth+1, each); err != nil {
 			return err
 		}
 	}

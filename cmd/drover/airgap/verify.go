@@ -32,10 +32,11 @@ func (s *site) verify(keysFile string, wanted []string) (images int, bytes int64
 	}
 	used := map[string]bool{layoutFile: true, indexFile: true, signatureFile: true}
 	var names []string
+	seen := map[v1.Hash]bool{}
 	for _, d := range s.index.Manifests {
 		image := d.Annotations[nameKey]
 		names = append(names, image)
-		err := s.visit(d, 0, func(blob v1.Descriptor, manifest []byte) error {
+		err := s.visit(d, seen, 0, func(blob v1.Descriptor, manifest []byte) error {
 			file := blobFile(blob.Digest)
 			if used[file] {
 				return nil
