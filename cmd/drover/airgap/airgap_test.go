@@ -588,7 +588,7 @@ func TestList(t *testing.T) {
 		{name: "no version", wanted: w("1.34"), err: "it is none of k3s, RKE2 or RKE1"},
 		{name: "no version of RKE1", wanted: w("v1.99.1-rancher1-1"), err: "unsupported Kubernetes version"},
 		{name: "too long", wanted: w("v1.34.5+rke2r1"), err: "longer than"},
-		{name: "a page", wanted: w("v1.34.6+k3s1"), err: `"<html>not here</html>" is no name of an image`},
+		{name: "a page", wanted: w("v1.34.6+k3s1"), err: `"<html>not here</html>" is not the name of an image`},
 		{name: "no file", wanted: wanted{file: "/nowhere"}, err: "read the list of images"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -23,7 +23,7 @@ func (s *saver) archive(path string) ([]v1.Descriptor, error) {
 		for _, text := range one.RepoTags {
 			tag, err := name.NewTag(text)
 			if err != nil {
-				return nil, fmt.Errorf("read the archive %s: %.200q is no name of an image", path, text)
+				return nil, fmt.Errorf("read the archive %s: %.200q is not the name of an image", path, text)
 			}
 			d, err := s.unpack(open, tag)
 			if err != nil {

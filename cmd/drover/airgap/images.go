@@ -180,7 +180,7 @@ func systemImages(ctx context.Context, version string) ([]string, error) {
 func fullName(text string) (string, error) {
 	ref, err := name.ParseReference(text)
 	if err != nil {
-		return "", fmt.Errorf("%.200q is no name of an image, such as rancher/mirrored-pause:3.6", text)
+		return "", fmt.Errorf("%.200q is not the name of an image, such as rancher/mirrored-pause:3.6", text)
 	}
 	registry := ref.Context().RegistryStr()
 	if registry == name.DefaultRegistry {

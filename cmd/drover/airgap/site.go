@@ -93,7 +93,7 @@ func (s *site) scan() error {
 			return s.cutOff()
 		}
 		if err != nil {
-			return fmt.Errorf("it is no tar file, or was cut off: %w", err)
+			return fmt.Errorf("it is not a tar file, or was cut off: %w", err)
 		}
 		at, err := s.file.Seek(0, io.SeekCurrent)
 		if err != nil {
@@ -109,7 +109,7 @@ func (s *site) scan() error {
 	}
 }
 
-// cutOff says whether the file ends before what its headers promise: to skip what is behind the end is no error.
+// cutOff says whether the file ends before what its headers promise: skipping what is behind the end gives no error.
 func (s *site) cutOff() error {
 	info, err := s.file.Stat()
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *site) cutOff() error {
 		}
 	}
 	if _, there := s.parts[indexFile]; !there {
-		return fmt.Errorf("it has no %s: it is no site, or was cut off", indexFile)
+		return fmt.Errorf("it has no %s: it is not a site, or was cut off", indexFile)
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func blobFile(h v1.Hash) string { return blobsOf + h.Hex }
 // manifest is a manifest whose bytes are those of its digest.
 func (s *site) manifest(h v1.Hash) ([]byte, error) {
 	if h.Algorithm != "sha256" || !isSum(h.Hex) {
-		return nil, fmt.Errorf("%.100q is no digest of a manifest", h)
+		return nil, fmt.Errorf("%.100q is not the digest of a manifest", h)
 	}
 	b, err := s.small(blobFile(h))
 	if err != nil {
@@ -223,7 +223,7 @@ func childrenOf(media types.MediaType, b []byte) (children, error) {
 		return children{manifests: m.Manifests}, err
 	}
 	if !media.IsImage() {
-		return children{}, fmt.Errorf("%.100q is the type of no image", media)
+		return children{}, fmt.Errorf("%.100q is not the type of an image", media)
 	}
 	var m v1.Manifest
 	if err := json.Unmarshal(b, &m); err != nil {
@@ -237,7 +237,7 @@ func childrenOf(media types.MediaType, b []byte) (children, error) {
 	}
 	for _, blob := range all.blobs {
 		if blob.Digest.Algorithm != "sha256" || !isSum(blob.Digest.Hex) {
-			return children{}, fmt.Errorf("%.100q is no digest of a blob", blob.Digest)
+			return children{}, fmt.Errorf("%.100q is not the digest of a blob", blob.Digest)
 		}
 	}
 	return all, nil

@@ -173,7 +173,7 @@ func TestEachFaultHasItsFinding(t *testing.T) {
 		{"an authority that is none", func(in *Input) {
 			joined(t, in)
 			write(t, filepath.Join(in.DataDir, "tls", "ca.crt"), "nonsense", 0o600)
-		}, "authority", Error, "is no certificate"},
+		}, "authority", Error, "is not a certificate"},
 		{"half an authority", func(in *Input) { write(t, filepath.Join(in.DataDir, "tls", "ca.crt"), "", 0o600) }, "authority", Error, "one of ca.crt and ca.key is missing"},
 		{"a port that is taken", func(in *Input) { in.Listen = taken.Addr().String() }, "port", Error, "address already in use"},
 		{"no server-url", func(in *Input) { in.ServerURL = "" }, "server-url", Warning, "no address is given"},

@@ -78,7 +78,7 @@ func authority(certFile string, ring *keyring.Ring, known []byte) []Finding {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return one(Finding{"authority", Error, certFile + " is no certificate", restore})
+		return one(Finding{"authority", Error, certFile + " is not a certificate", restore})
 	}
 	if sum := sha256.Sum256(pem.EncodeToMemory(block)); hex.EncodeToString(sum[:]) != recorded.Value {
 		return one(Finding{"authority", Error, fmt.Sprintf("%s has the checksum %x, and hosts have joined an authority with %s", certFile, sum, recorded.Value), restore})
