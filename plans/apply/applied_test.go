@@ -36,6 +36,9 @@ func history(t *testing.T) (*host, *clock) {
 // applied are the names in the history.
 func (h *host) applied() []string {
 	h.t.Helper()
+	for _, e := range h.engines {
+		e.FinishHistory()
+	}
 	entries, err := os.ReadDir(h.options.AppliedDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		h.t.Fatal(err)
@@ -187,8 +190,9 @@ func TestHistoryIsClosedToOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.apply(plans.Plan{})
+		entries := h.applied()
 		info, err := os.Stat(h.options.AppliedDir)
-		if err != nil || info.Mode().Perm() != want || len(h.applied()) != 2 {
+		if err != nil || info.Mode().Perm() != want || len(entries) != 2 {
 			t.Errorf("beside %s: %v %v, %q", foreign, info.Mode(), err, h.applied())
 		}
 	}
@@ -202,9 +206,11 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 	if err := os.WriteFile(h.options.AppliedDir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := h.apply(plans.Plan{}); !r.Succeeded {
-		t.Errorf("%+v", r)
+	e := h.engine()
+	if r, err := e.Apply(t.Context(), delivery(t, plans.Plan{})); err != nil || !r.Succeeded {
+		t.Errorf("%+v, %v", r, err)
 	}
+	e.FinishHistory()
 	if !strings.Contains(log.String(), "applied plan is not added to the history") {
 		t.Error(log.String())
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -193,6 +194,83 @@ func TestAnInstructionThatEndedWhileNoAgentLived(t *testing.T) {
 	want := &apply.Failure{Instruction: "slow", Reason: "instruction slow: exit code 4", Output: []byte("alone\n"), ExitCode: 4}
 	if diff := cmp.Diff(want, r.Failure); diff != "" || h.runs("slow") != "1" {
 		t.Error(diff, h.runs("slow"))
+	}
+}
+
+// TestKilledBeforeFilesAreStruckOff finds a ledger that has files and their instruction as open. Files are not done again where the
+// instruction has begun, as it may have changed them, and are where it has not.
+func TestKilledBeforeFilesAreStruckOff(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		runs     bool   // the instruction has begun before the agent is killed
+		boot     string // another one: the host went down
+		attempts string
+		content  string
+	}{
+		{"while it runs", true, "", "1", "filled in"},
+		{"before it runs", false, "", "1", "filled in"},
+		{"with the host, before it runs", false, "another boot", "2", "filled in"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHost(t)
+			t.Cleanup(h.settle)
+			fifo := h.fifo("go")
+			name := h.root("/etc/one")
+			p := plans.Plan{
+				Files:        []plans.File{file("/etc/one", "as in the plan")},
+				Instructions: []plans.OneTimeInstruction{h.counting("slow", "grep -q plan "+name+" && echo filled in > "+name+"; read x < "+fifo)},
+			}
+			agent := begun(t, h, p)
+			h.until("the file is filled in", func() bool { return strings.HasPrefix(h.content(name), "filled in") })
+			if err := agent.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = agent.Wait()
+			if !test.runs {
+				if err := syscall.Kill(supervisorOf(h), syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+				for _, path := range append(h.glob("work", "*", "*.1"), h.path("counts", "slow"), name) {
+					if err := os.RemoveAll(path); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			h.changeLedger(func(l map[string]any) {
+				l["files"] = []string{"/etc/one"}
+				if test.boot != "" {
+					l["instructions"].([]any)[0].(map[string]any)["boot"] = test.boot
+				}
+			})
+			time.AfterFunc(100*time.Millisecond, func() {
+				if err := os.WriteFile(fifo, []byte("go\n"), 0o600); err != nil {
+					t.Error(err)
+				}
+			})
+			if r := h.apply(p); !r.Succeeded || h.runs("slow") != test.attempts || strings.TrimSpace(h.content(name)) != test.content {
+				t.Errorf("%+v, ran as attempts %q, the file has %q", r, h.runs("slow"), h.content(name))
+			}
+		})
+	}
+}
+
+// TestAnEndThatIsNotInTheHistory: the agent was killed between the two, and the next life adds it.
+func TestAnEndThatIsNotInTheHistory(t *testing.T) {
+	h := newHost(t)
+	p := plans.Plan{Instructions: []plans.OneTimeInstruction{h.counting("a", "")}}
+	h.apply(p)
+	names := h.applied()
+	h.remove("applied")
+	e := h.engine()
+	if again := h.applied(); len(names) != 1 || !slices.Equal(names, again) {
+		t.Errorf("history %q, and once more %q", names, again)
+	}
+	if past := e.Past("remote", "uid-1", delivery(t, p).Checksum); past == nil || !past.Succeeded {
+		t.Errorf("it ended as %+v", past)
+	}
+	h.engine()
+	if again := h.applied(); !slices.Equal(names, again) {
+		t.Errorf("a life that finds it there has %q", again)
 	}
 }
 

@@ -43,6 +43,7 @@ type Engine struct {
 	spares     spares
 	boot       string // the kernel's id of this boot
 	lingering  lingering
+	past       later // the history's next entry
 	// checkpoint is called between any two steps that a crash may fall between. Tests die there.
 	checkpoint func(at string)
 }
@@ -99,9 +100,8 @@ func New(o Options) (*Engine, error) {
 	if err := e.interlock.Clear(); err != nil {
 		return nil, err
 	}
-	// What an earlier life named may not be durable, and is not to be written over before it is.
-	if err := durable.SyncDir(o.LedgerDir); err != nil {
-		return nil, fmt.Errorf("sync the ledger directory: %w", err)
+	if err := e.recallPast(); err != nil {
+		return nil, err
 	}
 	if err := e.clearHomes(); err != nil {
 		e.Logger.Warn("directories of supervisors cannot be removed", "directory", e.WorkDir, "error", err)
@@ -117,6 +117,7 @@ func New(o Options) (*Engine, error) {
 func (e *Engine) Close() {
 	e.spares.close()
 	e.lingering.close()
+	e.past.finish()
 	e.background.Wait()
 }
 
@@ -141,9 +142,9 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 	defer e.spares.fillSoon()
 	defer func() { e.spares.putBack(w.waiting, w.spare) }()
 	err = w.perform(ctx)
-	if err != nil && w.early != nil {
-		w.early.cancel()
-		_ = w.awaitEarly() // err is why the ledger does not matter
+	if err != nil && w.pending != nil {
+		w.pending.cancel()
+		_ = w.awaitPending() // err is why the ledger does not matter
 	}
 	if err != nil && !w.begun {
 		w.unmake()
@@ -251,6 +252,7 @@ func (e *Engine) acquire(ctx context.Context, source string) (release func(), er
 		}
 	}
 	e.lingering.reap()
+	e.past.finish()
 	return func() { <-e.lock }, nil
 }
 

@@ -17,3 +17,6 @@ const MaxLost = maxLost
 
 // Checkpoint is one more step that a test's agent may die at.
 func (e *Engine) Checkpoint(at string) { e.at(at) }
+
+// FinishHistory returns once all that ended is in the history.
+func (e *Engine) FinishHistory() { e.past.finish() }

@@ -8,18 +8,23 @@ package apply
 import (
 	"context"
 	"errors"
+	"os"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply/hostfs"
+	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
 // files does the files that the ledger still holds.
 func (w *work) files(ctx context.Context) error {
+	if w.resumed && w.begunAfterFiles() {
+		w.ledger.Files, w.dirty = []string{}, true
+	}
 	if len(w.ledger.Files) > 0 && w.dirty {
-		if err := w.save(ctx); err != nil {
+		if err := w.saveFirst(ctx); err != nil {
 			return err
 		}
 	}
@@ -48,6 +53,32 @@ func (w *work) files(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// begunAfterFiles says that the first instruction was begun, and so that all files were done, though the ledger still has them: see saveOpen.
+// They are not done again then, as the instruction may have changed them. One that was not begun is not open any more.
+func (w *work) begunAfterFiles() bool {
+	if len(w.ledger.Files) == 0 || len(w.ledger.Instructions) == 0 || !w.ledger.Instructions[0].Open {
+		return false
+	}
+	in := &w.ledger.Instructions[0]
+	running, result, err := supervise.Attach(w.tryDir(w.ledger, 0), in.Supervisor)
+	if running != nil {
+		running.Close()
+	}
+	if running != nil || result != nil || errors.Is(err, supervise.ErrLost) && exists(w.tryDir(w.ledger, 0)) {
+		return true
+	}
+	if in.Boot == w.boot { // after a reboot the directory may have been lost with the host
+		in.Open, w.dirty = false, true
+		in.Runs--
+	}
+	return false
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // bring brings files to their state, in order, and calls done for each that is durable. The

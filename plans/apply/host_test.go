@@ -23,6 +23,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
 	"github.com/drover-project/drover/plans/apply/supervise"
+	"github.com/drover-project/drover/plans/durable"
 )
 
 func TestMain(m *testing.M) {
@@ -47,8 +48,9 @@ type host struct {
 	dir     string
 	options apply.Options
 
-	mu    sync.Mutex
-	waits []apply.Wait
+	mu      sync.Mutex
+	waits   []apply.Wait
+	engines []*apply.Engine
 }
 
 func newHost(t testing.TB) *host {
@@ -147,7 +149,18 @@ func (h *host) engine() *apply.Engine {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(e.Close)
+	h.engines = append(h.engines, e)
 	return e
+}
+
+// ledger is the JSON of a source's ledger; nil when there is none.
+func (h *host) ledger(source string) []byte {
+	h.t.Helper()
+	b, err := durable.ReadRewritten(filepath.Join(h.options.LedgerDir, source+".json"), 1<<20)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		h.t.Fatal(err)
+	}
+	return b
 }
 
 // apply performs a plan as a new life of the agent does.

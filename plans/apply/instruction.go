@@ -116,11 +116,7 @@ func (w *work) try(ctx context.Context, i int) (supervise.Result, error) {
 	log := w.logOf(w.ledger, i)
 	var running *supervise.Running
 	if in.Open {
-		r, result, err := supervise.Attach(w.tryDir(w.ledger, i), in.Supervisor)
-		if errors.Is(err, supervise.ErrNeverStarted) && in.Boot != w.boot {
-			// What says otherwise may not have reached the disk before the host went down.
-			err = supervise.ErrLost
-		}
+		r, result, err := w.attach(i)
 		if !errors.Is(err, supervise.ErrNeverStarted) {
 			w.emit(w.eventOf(InstructionAttached, w.ledger, i))
 		}
@@ -138,6 +134,20 @@ func (w *work) try(ctx context.Context, i int) (supervise.Result, error) {
 		running = r
 	}
 	return w.await(ctx, running, w.reporter(w.ledger, i, log), w.d.Superseded)
+}
+
+// attach finds out what became of the try that an earlier life left open, as supervise.Attach does.
+func (w *work) attach(i int) (*supervise.Running, *supervise.Result, error) {
+	in, dir := w.ledger.Instructions[i], w.tryDir(w.ledger, i)
+	r, result, err := supervise.Attach(dir, in.Supervisor)
+	switch {
+	case errors.Is(err, supervise.ErrNeverStarted) && in.Boot != w.boot:
+		// What says otherwise may not have reached the disk before the host went down.
+		err = supervise.ErrLost
+	case errors.Is(err, supervise.ErrLost) && in.Boot == w.boot && !exists(dir) && exists(filepath.Dir(dir)):
+		err = supervise.ErrNeverStarted // the agent died before the directory was made: a user who clears up removes the run's, too
+	}
+	return r, result, err
 }
 
 // endedAlone is what became of a try that no agent saw the end of.
@@ -200,6 +210,9 @@ func (w *work) start(ctx context.Context, i int) (*supervise.Running, error) {
 	}
 	w.at("started")
 	w.supervisedBy(i, running.Identity)
+	if w.foretold != nil && len(w.foretold.Files) > 0 {
+		w.saveSoon(ctx)
+	}
 	return running, nil
 }
 
@@ -228,7 +241,7 @@ func (w *work) supervisedBy(i int, who supervise.Identity) {
 
 // begin writes down that the instruction written in dir starts, and has it started.
 func (w *work) begin(ctx context.Context, i int, dir string, spare *supervise.Spare) (*supervise.Running, error) {
-	if err := w.save(ctx); err != nil {
+	if err := w.saveOpen(ctx, i); err != nil {
 		return nil, err
 	}
 	if err := w.mayBegin(ctx); err != nil {

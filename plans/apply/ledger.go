@@ -1,6 +1,6 @@
 // The ledger: what is left to do of a source's newest delivery, on disk before the host
-// is touched. It is replaced as a whole, so that a crash leaves the state before a step
-// or after it.
+// is touched. Its file has the newest two (durable.Rewrite), so that a crash leaves the
+// state before a step or after it.
 
 package apply
 
@@ -49,7 +49,7 @@ type ledger struct {
 	// outcome. Agents before did not write it; nil is not known.
 	Changed []string `json:"changed"`
 
-	raw []byte // the file, of one that was read
+	raw []byte // its JSON, of one that was read
 }
 
 // item is one one-time instruction.
@@ -163,19 +163,12 @@ func (e *Engine) load(source string) (*ledger, error) {
 // damagedError is a ledger whose content is not one.
 type damagedError struct{ error }
 
-// readLedger reads a ledger. Its file is one of two that are written in turn, so a program that reads
-// while it is written twice sees both: it is looked at again before it counts as damaged.
+// readLedger reads a ledger, also beside an agent that writes it.
 func readLedger(path string) (*ledger, error) {
-	l, err := readLedgerOnce(path)
-	var damaged *damagedError
-	if errors.As(err, &damaged) {
-		return readLedgerOnce(path)
+	b, err := durable.ReadRewritten(path, maxLedgerSize)
+	if errors.Is(err, durable.ErrNoSlot) {
+		return nil, &damagedError{err}
 	}
-	return l, err
-}
-
-func readLedgerOnce(path string) (*ledger, error) {
-	b, err := durable.ReadFile(path, maxLedgerSize)
 	if err != nil {
 		return nil, err
 	}

@@ -154,40 +154,25 @@ func wantDurable(t *testing.T, calls []call, path string, limit int) (last int) 
 	return last
 }
 
-// wantRewritten checks the same of a file that changes places with the one beside it, which is
-// only its owner's from the beginning: what was written last is durable before it has the
-// name, and the name before anything else is done with the two.
+// wantRewritten checks the same of a file that is written over, after it was made with a slot for the old and one for the new: each write is
+// durable before the next.
 func wantRewritten(t *testing.T, calls []call, path string) {
 	t.Helper()
-	temp := path + ".tmp"
-	times := 0
-	for i := find(calls, 0, named(path)); i >= 0; i = find(calls, i+1, named(path)) {
-		// Other threads make calls in between.
-		next := find(calls, i+1, func(c call) bool { return c.path == temp || c.path == filepath.Dir(path) })
-		if next >= 0 && calls[next] == calls[i] {
-			continue // there was nothing to change places with
-		}
-		times++
-		written, synced := -1, -1
-		for n, c := range calls[:i] {
-			switch {
-			case c.path == temp && c.what == "write":
-				written = n
-			case c.path == temp && c.what == "sync":
-				synced = n
-			case c.path == temp && c.what == "create" && c.mode != 0o600:
-				t.Errorf("%s begins with mode %o", temp, c.mode)
+	wantDurable(t, calls, path, -1)
+	times, dirty := 0, false
+	for i, c := range calls {
+		switch {
+		case c.path == path && c.what == "write":
+			if dirty {
+				t.Errorf("%s is written with call %d before it is durable as it was", path, i)
 			}
-		}
-		if calls[i].path != temp || written < 0 || synced < written {
-			t.Errorf("%s gets its name with call %d, was written with %d and durable with %d", path, i, written, synced)
-		}
-		if next < 0 || calls[next].what != "sync" || calls[next].path == temp {
-			t.Errorf("the name of %s is not durable before the next time", path)
+			times, dirty = times+1, true
+		case c.path == path && c.what == "sync":
+			dirty = false
 		}
 	}
-	if times == 0 {
-		t.Errorf("%s was never replaced", path)
+	if times == 0 || dirty {
+		t.Errorf("%s was written over %d times, and in the end it is not durable: %t", path, times, dirty)
 	}
 }
 
@@ -214,16 +199,18 @@ func TestOrder(t *testing.T) {
 	ledger := filepath.Join(h.options.LedgerDir, "remote.json")
 	command := func(c call) bool { return c.what == "rename" && strings.HasSuffix(c.to, "/command.json") }
 
+	saved := func(c call) bool { return c.what == "sync" && (c.path == ledger || c.path == h.options.LedgerDir) }
+
 	// 1
 	first := find(calls, 0, func(c call) bool { return strings.HasPrefix(c.path, h.options.Root+"/") })
 	begun := find(calls, find(calls, 0, named(ledger)), synced(h.options.LedgerDir))
 	if begun < 0 || first < begun {
 		t.Errorf("call %d, %s, comes before the ledger is durable with call %d", first, calls[first], begun)
 	}
-	// 2 and 3
-	strike := find(calls, begun, named(ledger))
+	// 2, 3 and 4
+	start := find(calls, 0, command)
 	for _, name := range []string{"/etc/one", "/var/lib/agent/etc/k3s/two", "/etc/three"} {
-		wantDurable(t, calls, h.root(name), strike)
+		wantDurable(t, calls, h.root(name), start)
 	}
 	one := find(calls, 0, named(h.root("/etc/one")))
 	for _, what := range []string{"mode", "owner"} {
@@ -239,26 +226,21 @@ func TestOrder(t *testing.T) {
 	}
 	// 4 and 6
 	wantRewritten(t, calls, ledger)
-	previous := strike - 1
-	for i := find(calls, 0, command); i >= 0; i = find(calls, i+1, command) {
-		save := find(calls, previous+1, named(ledger))
-		durable := find(calls, save, synced(h.options.LedgerDir))
-		if save < 0 || durable < 0 || durable > i {
+	previous := 0
+	for i := start; i >= 0; i = find(calls, i+1, command) {
+		if durable := find(calls, previous, saved); durable < 0 || durable > i {
 			t.Errorf("a command is there before the ledger that speaks of it is durable: call %d", i)
 		}
 		previous = i
 	}
+	// 7
 	history := find(calls, 0, func(c call) bool { return c.what == "rename" && strings.HasSuffix(c.to, "-applied.plan") })
 	if history < 0 {
 		t.Fatal("no history was written")
 	}
-	kept := wantDurable(t, calls, calls[history].to, -1)
-	outcome := -1
-	for i := find(calls, 0, named(ledger)); i >= 0; i = find(calls, i+1, named(ledger)) {
-		outcome = i
-	}
-	if kept > outcome {
-		t.Error("the outcome is there before the history's entry is durable")
+	wantDurable(t, calls, calls[history].to, -1)
+	if late := find(calls, history, saved); late >= 0 {
+		t.Errorf("the history is written before the outcome: call %d after %d", late, history)
 	}
 	if t.Failed() {
 		for i, c := range calls {

@@ -69,14 +69,20 @@ func (h *host) forgetChanged(whole bool) {
 		}
 		return
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(h.content(path)), &fields); err != nil {
+	h.changeLedger(func(l map[string]any) { delete(l, "changed") })
+}
+
+// changeLedger writes the ledger of plans of a server anew, in the form of before it had two slots.
+func (h *host) changeLedger(change func(map[string]any)) {
+	h.t.Helper()
+	fields := map[string]any{}
+	if err := json.Unmarshal(h.ledger("remote"), &fields); err != nil {
 		h.t.Fatal(err)
 	}
-	delete(fields, "changed")
+	change(fields)
 	text, err := json.Marshal(fields)
 	if err == nil {
-		err = os.WriteFile(path, text, 0o600)
+		err = os.WriteFile(h.path("ledgers", "remote.json"), text, 0o600)
 	}
 	if err != nil {
 		h.t.Fatal(err)

@@ -82,7 +82,7 @@ func TestUnclaimedPlan(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			had, _ := os.ReadFile(filepath.Join(h.options.LedgerDir, "remote.json"))
+			had := h.ledger("remote")
 			runs, _ := os.ReadDir(h.options.WorkDir)
 			d := delivery(t, p(h))
 			no := make(chan bool, 1)
@@ -92,7 +92,7 @@ func TestUnclaimedPlan(t *testing.T) {
 			if _, err := e.Apply(t.Context(), d); !errors.Is(err, apply.ErrUnclaimed) {
 				t.Fatalf("Apply() = %v", err)
 			}
-			has, _ := os.ReadFile(filepath.Join(h.options.LedgerDir, "remote.json"))
+			has := h.ledger("remote")
 			left, _ := os.ReadDir(h.options.WorkDir)
 			_, missing := os.Stat(h.root("/etc/one"))
 			if string(has) != string(had) || len(left) != len(runs) || h.runs("a") != "" || missing == nil {

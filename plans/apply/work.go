@@ -38,8 +38,9 @@ type work struct {
 	waiting *supervise.Spare
 	// begun says that it is known that the apply begins, resumed that an earlier call began it.
 	begun, resumed bool
-	old            *ledger    // that this delivery's replaces; nil: none
-	early          *earlySave // nil: none is under way
+	old            *ledger      // that this delivery's replaces; nil: none
+	pending        *pendingSave // nil: none is under way
+	foretold       *ledger      // on disk, with the first instruction open before it is; nil: not
 }
 
 // planError is a fault of the plan or the host that ends the apply as failed.
@@ -176,7 +177,7 @@ func (w *work) run(ctx context.Context) error {
 	return err
 }
 
-// end writes the outcome down, and the history's entry before it.
+// end writes the outcome down, and has the history get it after that.
 func (w *work) end(ctx context.Context, o outcome) error {
 	if err := w.mayBegin(ctx); err != nil {
 		return err
@@ -193,12 +194,12 @@ func (w *work) end(ctx context.Context, o outcome) error {
 		case <-moment.C:
 		}
 	}
-	w.ledger.Changed = w.changedFiles()
-	w.remember(o)
+	w.ledger.Changed, w.dirty = w.changedFiles(), true
 	if err := w.save(ctx); err != nil {
 		w.ledger.Outcome = nil
 		return err
 	}
+	w.remember()
 	if o.Succeeded {
 		w.log.Info("apply succeeded")
 	} else {

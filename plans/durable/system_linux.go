@@ -1,7 +1,6 @@
 package durable
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"syscall"
@@ -21,17 +20,4 @@ const nonBlock = unix.O_NONBLOCK
 func isOwn(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && stat.Nlink == 1 && int(stat.Uid) == os.Geteuid()
-}
-
-// exchange has two files change places, or the first take the other's where that is not
-// there, or where the file system cannot exchange.
-func exchange(temp, path string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
-		return os.Rename(temp, path)
-	}
-	return &os.LinkError{Op: "exchange", Old: temp, New: path, Err: err}
 }

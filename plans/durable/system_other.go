@@ -26,5 +26,3 @@ const nonBlock = 0
 
 // isOwn has every file made anew.
 func isOwn(fs.FileInfo) bool { return false }
-
-func exchange(temp, path string) error { return os.Rename(temp, path) }
