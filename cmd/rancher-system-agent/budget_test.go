@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
 // What the agent may cost a host.
@@ -22,12 +20,7 @@ const (
 // test's directory.
 var binary, journalSocket string
 
-func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == superviseCommand {
-		os.Exit(supervise.Supervise(os.Args[2]))
-	}
-	os.Exit(withBinary(m))
-}
+func TestMain(m *testing.M) { os.Exit(withBinary(m)) }
 
 func withBinary(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "agent")

@@ -49,9 +49,6 @@ environment of sentinel, status and bundle:
   RANCHER_SYSTEM_AGENT_STATUS_SOCKET  where the agent answers (default /run/rancher-system-agent/status.sock)
 `
 
-// superviseCommand runs one instruction below a process of its own. It is for the agent itself.
-const superviseCommand = "supervise-instruction"
-
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -87,11 +84,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0
 	case "version":
 		return printVersion(stdout)
-	case superviseCommand:
-		if len(args) != 1 {
-			return fail(stderr, fmt.Errorf("%s needs one directory", superviseCommand))
-		}
-		return supervise.Supervise(args[0])
+	case supervise.Entry: // with one it never comes here
+		return fail(stderr, fmt.Errorf("%s needs one directory", command))
 	case "validate-config":
 		return validate(stderr, command, args, validateConfig)
 	case "validate-connection":
@@ -186,7 +180,7 @@ func sentinel(stdout, stderr io.Writer) int {
 	err = daemon.Run(ctx, daemon.Options{
 		Getenv:       os.Getenv,
 		StatusSocket: statusSocket(os.Getenv),
-		Supervisor:   []string{executable, superviseCommand},
+		Supervisor:   []string{executable, supervise.Entry},
 		Version:      drover.Version,
 		UserAgent:    fmt.Sprintf("%s/%s (%s/%s) drover", name, drover.Version, runtime.GOOS, runtime.GOARCH),
 		Notify:       func(state string) error { return systemd.Notify(os.Getenv, state) },

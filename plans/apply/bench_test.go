@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
 // BenchmarkApply measures how long it takes from Apply until the instruction runs and until
 // the result is there. Part of it is that this binary is started again as the supervisor.
 func BenchmarkApply(b *testing.B) {
 	h := newHost(b)
-	h.options.Supervisor = []string{"/proc/self/exe", "supervise-instruction"}
+	h.options.Supervisor = []string{"/proc/self/exe", supervise.Entry}
 	e := h.engine()
 	fifo := h.fifo("running")
 	p := plans.Plan{

@@ -27,17 +27,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 {
-		switch os.Args[1] {
-		case "supervise-instruction":
-			os.Exit(supervise.Supervise(os.Args[2]))
-		case "agent":
-			if err := agent(os.Args[2]); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
-			}
-			os.Exit(0)
+	if len(os.Args) == 3 && os.Args[1] == "agent" {
+		if err := agent(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
 		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -83,7 +78,7 @@ const logFile = "DROVER_TEST_LOG"
 const quickExit = "GORACE=atexit_sleep_ms=0"
 
 func supervisor() []string {
-	return []string{"/usr/bin/env", quickExit, self(), "supervise-instruction"}
+	return []string{"/usr/bin/env", quickExit, self(), supervise.Entry}
 }
 
 // self is this binary, which may not be called /proc/self/exe where another one runs it.

@@ -255,7 +255,7 @@ func TestOrderOfTheResult(t *testing.T) {
 	if err := supervise.Prepare(dir, supervise.Command{Path: "/bin/sh", Args: []string{"sh", "-c", "echo out"}, Dir: "/", OutputLimit: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self(), "supervise-instruction", dir)
+	cmd := exec.Command(self(), supervise.Entry, dir)
 	cmd.Env = append(os.Environ(), quickExit)
 	calls := traced(t, cmd)
 	result := filepath.Join(dir, "result.json")

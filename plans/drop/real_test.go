@@ -18,13 +18,6 @@ import (
 	"github.com/drover-project/drover/plans/drop"
 )
 
-func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == "supervise-instruction" {
-		os.Exit(supervise.Supervise(os.Args[2]))
-	}
-	os.Exit(m.Run())
-}
-
 // realSource is a source with the real engine.
 func realSource(t testing.TB, dir string) *drop.Source {
 	t.Helper()
@@ -35,7 +28,7 @@ func realSource(t testing.TB, dir string) *drop.Source {
 	quiet := slog.New(slog.DiscardHandler)
 	e, err := apply.New(apply.Options{
 		Root: filepath.Join(dir, "root"), WorkDir: filepath.Join(dir, "work"), LedgerDir: filepath.Join(dir, "ledgers"),
-		Supervisor: []string{self, "supervise-instruction"}, Logger: quiet,
+		Supervisor: []string{self, supervise.Entry}, Logger: quiet,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -20,13 +20,7 @@ import (
 	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
-// TestMain lets the engine run its supervisor as this program.
-func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == "supervise-instruction" {
-		os.Exit(supervise.Supervise(os.Args[2]))
-	}
-	os.Exit(withPublicAuthority(m.Run))
-}
+func TestMain(m *testing.M) { os.Exit(withPublicAuthority(m.Run)) }
 
 func realEngine(t *testing.T, dir string) *apply.Engine {
 	t.Helper()
@@ -36,7 +30,7 @@ func realEngine(t *testing.T, dir string) *apply.Engine {
 	}
 	e, err := apply.New(apply.Options{
 		WorkDir: filepath.Join(dir, "work"), LedgerDir: filepath.Join(dir, "ledger"), AppliedDir: filepath.Join(dir, "applied"),
-		Supervisor: []string{exe, "supervise-instruction"}, Logger: quiet(),
+		Supervisor: []string{exe, supervise.Entry}, Logger: quiet(),
 	})
 	if err != nil {
 		t.Fatal(err)

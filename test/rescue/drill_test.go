@@ -35,14 +35,6 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// TestMain lets the agent's engine run its supervisor as this program.
-func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == "supervise-instruction" {
-		os.Exit(supervise.Supervise(os.Args[2]))
-	}
-	os.Exit(m.Run())
-}
-
 // office is a whole server in this process, which can be stopped and started again.
 type office struct {
 	*testing.T
@@ -202,7 +194,7 @@ func (p *pier) live() (stop func()) {
 	log := slog.New(slog.NewTextHandler(p.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	engine, err := apply.New(apply.Options{
 		WorkDir: filepath.Join(p.dir, "work"), LedgerDir: filepath.Join(p.dir, "ledger"), AppliedDir: filepath.Join(p.dir, "applied"),
-		Supervisor: []string{exe, "supervise-instruction"}, Logger: log,
+		Supervisor: []string{exe, supervise.Entry}, Logger: log,
 	})
 	if err != nil {
 		p.Fatal(err)

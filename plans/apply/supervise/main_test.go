@@ -9,13 +9,10 @@ import (
 	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
-// TestMain lets this binary be the supervisor process that the tests start, and the
-// agent process that starts one and dies.
+// TestMain lets this binary be the agent process that starts a supervisor and dies.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 {
 		switch os.Args[1] {
-		case "supervise-instruction":
-			os.Exit(supervise.Supervise(os.Args[2]))
 		case "start-and-die":
 			r, err := supervise.Start(supervisor(), os.Args[2])
 			if err != nil {
@@ -43,5 +40,5 @@ func supervisor() []string {
 	if err != nil {
 		panic(err)
 	}
-	return []string{"/usr/bin/env", "GORACE=atexit_sleep_ms=0", path, "supervise-instruction"}
+	return []string{"/usr/bin/env", "GORACE=atexit_sleep_ms=0", path, supervise.Entry}
 }
