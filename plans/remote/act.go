@@ -280,7 +280,7 @@ func (s *Source) report(ctx context.Context, d Decision, was plans.State, o plan
 
 // samePlan says whether a version of the Secret is of the Secret acted on and carries a plan.
 func (s *Source) samePlan(fresh *Secret, checksum string) bool {
-	return fresh.UID == s.memory.UID && plans.Checksum(fresh.Data[plans.KeyPlan]) == checksum
+	return fresh.UID == s.memory.UID && fresh.delivered().checksum == checksum
 }
 
 // hostFault says that this host stands in the way, and has it tried again.

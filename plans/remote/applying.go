@@ -132,7 +132,7 @@ func (s *Source) follow(ctx context.Context, d Decision, a *applying) (result ap
 		}
 		newest := plans.ReadDelivery(s.current.Data)
 		switch {
-		case newest.Checksum() != d.Checksum && len(newest.Plan) > 0:
+		case s.current.delivered().checksum != d.Checksum && len(newest.Plan) > 0:
 			return a.supersede
 		case newest.State == plans.StateCancelled:
 			return func() { a.cancel(apply.ErrCancelled) }

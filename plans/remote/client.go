@@ -80,6 +80,7 @@ type client struct {
 	way       atomic.Int64 // how long the last connect took, a time.Duration
 	took      atomic.Int64 // how long the last answer took on its connection, a time.Duration
 	now       func() time.Time
+	plan      atomic.Pointer[parsedPlan] // of the Secret that came last
 }
 
 func newClient(access *Access, namespace, name, agent string, now func() time.Time) *client {
@@ -153,7 +154,23 @@ func (c *client) get(ctx context.Context) (*Secret, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseSecret(b, c.namespace, c.name)
+	return c.secret(b)
+}
+
+// secret reads the Secret. The plan in it is the one of the version before where its text is.
+func (c *client) secret(b []byte) (*Secret, error) {
+	s, err := parseSecret(b, c.namespace, c.name)
+	if err != nil {
+		return nil, err
+	}
+	if s.parsed = c.plan.Load(); s.parsed == nil || !bytes.Equal(s.parsed.text, s.Data[plans.KeyPlan]) {
+		s.parsed = s.delivered()
+		c.plan.Store(s.parsed)
+	}
+	if len(s.parsed.text) > 0 {
+		s.Data[plans.KeyPlan] = s.parsed.text // once in memory
+	}
+	return s, nil
 }
 
 // put replaces the Secret and returns it as stored.
@@ -166,7 +183,7 @@ func (c *client) put(ctx context.Context, s *Secret) (*Secret, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseSecret(b, c.namespace, c.name)
+	return c.secret(b)
 }
 
 // list reads the list that holds the Secret or nothing. The version is where a watch can begin.
@@ -187,7 +204,7 @@ func (c *client) list(ctx context.Context) (s *Secret, version string, err error
 		return nil, "", &foreignError{what: fmt.Sprintf("a %.40q", list.Kind)}
 	}
 	for _, item := range list.Items {
-		s, err := parseSecret(item, c.namespace, c.name)
+		s, err := c.secret(item)
 		var foreign *foreignError
 		if errors.As(err, &foreign) {
 			continue

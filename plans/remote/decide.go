@@ -106,8 +106,8 @@ func Decide(s *Secret, m Memory, now time.Time) Decision {
 	}
 	// What cannot be read of an earlier outcome counts as absent; writing replaces it.
 	outcome, _ := plans.ReadOutcome(s.Data)
-	c := &cause{secret: s, memory: m, now: now, delivery: delivery, outcome: outcome, checksum: delivery.Checksum()}
-	c.plan, c.fault = plans.Parse(delivery.Plan)
+	c := &cause{secret: s, memory: m, now: now, delivery: delivery, outcome: outcome, checksum: s.delivered().checksum}
+	c.plan, c.fault = s.delivered().read()
 	if delivery.State == plans.StateNone {
 		return c.legacy()
 	}
@@ -335,8 +335,7 @@ func overtaken(s *Secret, p apply.Pending) (id, checksum string, ok bool) {
 	if pendingRevision(s.UID, p) <= revision {
 		return "", "", false
 	}
-	delivery := plans.ReadDelivery(s.Data)
-	return s.UID + "/" + strconv.Itoa(revision), delivery.Checksum(), true
+	return s.UID + "/" + strconv.Itoa(revision), s.delivered().checksum, true
 }
 
 // pendingRevision is that of the ledger's delivery when it came from this Secret. A server

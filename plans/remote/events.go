@@ -126,7 +126,7 @@ func (s *stream) next() (event, error) {
 func (s *stream) event(kind string, object json.RawMessage) (event, error) {
 	switch kind {
 	case "ADDED", "MODIFIED", "DELETED":
-		secret, err := parseSecret(object, s.c.namespace, s.c.name)
+		secret, err := s.c.secret(object)
 		var foreign *foreignError
 		switch {
 		case errors.As(err, &foreign):

@@ -9,6 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
+
+	"github.com/drover-project/drover/plans"
 )
 
 // Secret is one version of the plan Secret.
@@ -19,6 +22,30 @@ type Secret struct {
 
 	// fields are all top-level fields as received, data left out.
 	fields map[string]json.RawMessage
+	// parsed is the plan in Data, once for all versions with the same; nil: it is read when it is asked for.
+	parsed *parsedPlan
+}
+
+// parsedPlan is what a plan's text says, read at most once.
+type parsedPlan struct {
+	text     []byte
+	checksum string
+	once     sync.Once
+	plan     *plans.Plan
+	fault    error
+}
+
+func (p *parsedPlan) read() (*plans.Plan, error) {
+	p.once.Do(func() { p.plan, p.fault = plans.Parse(p.text) })
+	return p.plan, p.fault
+}
+
+// delivered is the Secret's plan.
+func (s *Secret) delivered() *parsedPlan {
+	if text := s.Data[plans.KeyPlan]; s.parsed == nil || !bytes.Equal(s.parsed.text, text) {
+		return &parsedPlan{text: text, checksum: plans.Checksum(text)}
+	}
+	return s.parsed
 }
 
 // version is the Secret's resourceVersion; empty of no Secret.
@@ -50,18 +77,22 @@ func parseSecret(b []byte, namespace, name string) (*Secret, error) {
 	if err := json.Unmarshal(b, &fields); err != nil {
 		return nil, fmt.Errorf("read the Secret: %w", err)
 	}
-	var head struct {
-		Kind     string            `json:"kind"`
-		Metadata objectMeta        `json:"metadata"`
-		Data     map[string][]byte `json:"data"`
+	var kind string
+	var m objectMeta
+	var data map[string][]byte
+	for _, field := range []struct {
+		name string
+		into any
+	}{{"kind", &kind}, {"metadata", &m}, {"data", &data}} {
+		if text, ok := fields[field.name]; ok {
+			if err := json.Unmarshal(text, field.into); err != nil {
+				return nil, fmt.Errorf("read the Secret's %s: %w", field.name, err)
+			}
+		}
 	}
-	if err := json.Unmarshal(b, &head); err != nil {
-		return nil, fmt.Errorf("read the Secret: %w", err)
+	if kind != "" && kind != "Secret" {
+		return nil, &foreignError{what: fmt.Sprintf("a %.40q", kind)}
 	}
-	if head.Kind != "" && head.Kind != "Secret" {
-		return nil, &foreignError{what: fmt.Sprintf("a %.40q", head.Kind)}
-	}
-	m := head.Metadata
 	if m.Name != name || (m.Namespace != "" && m.Namespace != namespace) {
 		return nil, &foreignError{what: fmt.Sprintf("the object %.100q of namespace %.100q", m.Name, m.Namespace)}
 	}
@@ -69,7 +100,7 @@ func parseSecret(b []byte, namespace, name string) (*Secret, error) {
 		return nil, errors.New("read the Secret: it has no metadata.resourceVersion")
 	}
 	delete(fields, "data")
-	s := &Secret{UID: m.UID, ResourceVersion: m.ResourceVersion, Data: head.Data, fields: fields}
+	s := &Secret{UID: m.UID, ResourceVersion: m.ResourceVersion, Data: data, fields: fields}
 	if s.Data == nil {
 		s.Data = map[string][]byte{}
 	}

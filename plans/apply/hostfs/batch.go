@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/drover-project/drover/plans/durable"
@@ -22,8 +21,6 @@ const (
 	// are on disk twice.
 	batchFiles = 64
 	batchBytes = 16 << 20
-	// syncsAtOnce is how many files are synced at the same time; each takes a thread.
-	syncsAtOnce = 8
 )
 
 // Batch brings entries to their wanted state in their order. New contents of regular files
@@ -139,9 +136,14 @@ func (b *Batch) Flush() error {
 		}
 		durable.Begin(p.file)
 	}
-	for i, err := range syncAll(b.pending) {
-		if err != nil {
-			fault = errors.Join(err, b.pending[i].drop())
+	// In turn: the first waits for the disk and the file system's journal, and the others find most of it done. Several threads
+	// at once were slower on two busy cores, and much slower beside a program that writes a lot.
+	for _, p := range b.pending {
+		if p.file == nil {
+			break
+		}
+		if err := p.file.Sync(); err != nil {
+			fault = errors.Join(err, p.drop())
 			break
 		}
 		ready++
@@ -165,31 +167,6 @@ func (b *Batch) Flush() error {
 		b.pending = b.pending[1:]
 	}
 	return errors.Join(fault, b.fs.dirty.sync())
-}
-
-// syncAll makes the contents durable, several at a time, so that the disk flushes its cache
-// once for many. It returns one error for each up to the first that has no content.
-func syncAll(all []*pending) []error {
-	n := 0
-	for n < len(all) && all[n].file != nil {
-		n++
-	}
-	errs := make([]error, n)
-	next := make(chan int)
-	var group sync.WaitGroup
-	for range min(n, syncsAtOnce) {
-		group.Go(func() {
-			for i := range next {
-				errs[i] = all[i].file.Sync()
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	group.Wait()
-	return errs
 }
 
 // Close gives up what still waits: those files stay as they are. The errors are those of removing what was begun.
