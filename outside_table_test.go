@@ -219,10 +219,10 @@ var places = map[string]struct {
 			"file in Engine.Forget", "file in Engine.Recall", "file in Engine.Reported ×2", "file in Engine.Sources",
 			"file in Engine.clearHomes ×2", "file in Engine.fill ×4", "file in Engine.isReported", "file in Engine.known",
 			"file in Engine.load", "file in Engine.newRun ×2", "file in Engine.pruneNow ×2", "file in Engine.runDirectly",
-			"file in Engine.runPeriodic", "file in Engine.spareAtHome", "file in Engine.usedRuns", "file in New ×2",
-			"file in ReadUnfinished", "file in ledger.recallSupervisor", "file in readLedgerOnce",
+			"file in Engine.runPeriodic", "file in Engine.spareAtHome", "file in Engine.usedRuns", "file in New",
+			"file in ReadUnfinished", "file in ledger.recallSupervisor", "file in newSaver", "file in past.recall ×3", "file in readLedger",
 			"file in stow ×2", "file in supervised", "file in work.noteSupervisor ×2", "file in work.unmake ×3",
-			"file in work.write", "program in runChild ×2",
+			"program in runChild ×2",
 		},
 	},
 	"plans/apply/history": {
@@ -270,8 +270,8 @@ var places = map[string]struct {
 	"plans/durable": {
 		why: "Paths are those of callers, which stand in this table themselves.",
 		sites: []string{
-			"file in ClosedDir ×3", "file in File.write", "file in ReadFile", "file in SyncDir", "file in WriteFiles",
-			"file in exchange", "file in openOwn ×2", "file in removeIfThere",
+			"file in ClosedDir ×3", "file in File.write", "file in ReadFile", "file in SyncDir", "file in SyncFile", "file in WriteFiles",
+			"file in openOwn", "file in removeIfThere",
 		},
 	},
 	"plans/fetch": {

@@ -27,7 +27,7 @@ var reaches = map[string]string{
 	"os.OpenRoot": "file", "os.OpenInRoot": "file", "os.DirFS": "file", "os.CopyFS": "file", "os.CreateTemp": "file", "os.MkdirTemp": "file",
 	"path/filepath.Glob": "file", "path/filepath.Walk": "file", "path/filepath.WalkDir": "file", "golang.org/x/sys/unix.Open": "file", "golang.org/x/sys/unix.Openat": "file",
 	module + "/plans/durable.ReadFile": "file", module + "/plans/durable.WriteFile": "file", module + "/plans/durable.WriteFiles": "file",
-	module + "/plans/durable.WriteJSON": "file", module + "/plans/durable.Rewrite": "file", module + "/plans/durable.ClosedDir": "file", module + "/plans/durable.SyncDir": "file",
+	module + "/plans/durable.WriteJSON": "file", module + "/plans/durable.Rewrite": "file", module + "/plans/durable.ReadRewritten": "file", module + "/plans/durable.SyncFile": "file", module + "/plans/durable.ClosedDir": "file", module + "/plans/durable.SyncDir": "file",
 }
 
 // TestWaysOut fails on a new client, dialler, program, template or file that no entry of places answers for, and on an entry

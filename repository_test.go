@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -241,7 +242,7 @@ func TestProductCodeOnlyMainExits(t *testing.T) {
 				}
 				if sel, ok := call.Fun.(*ast.SelectorExpr); ok {
 					if pkg, ok := sel.X.(*ast.Ident); ok {
-						if why, bad := forbidden[pkg.Name+"."+sel.Sel.Name]; bad {
+						if why, bad := forbidden[pkg.Name+"."+sel.Sel.Name]; bad && !strings.HasSuffix(p.ImportPath+"/"+name, "/plans/apply/supervise/entry.go") { // a process's main, too
 							t.Errorf("%s/%s calls %s.%s: %s", p.ImportPath, name, pkg.Name, sel.Sel.Name, why)
 						}
 					}
@@ -381,5 +382,42 @@ func TestWorkflowsRunAllTargets(t *testing.T) {
 	slices.Sort(got)
 	if len(want) < 8 || !slices.Equal(want, got) {
 		t.Errorf(".ci/run makes %v, the workflow %v", want, got)
+	}
+}
+
+// TestLargePatternsAreCompiledWhenTheyAreUsed: a regular expression with a count of fifty and more takes up to a millisecond and 300 KiB, which every
+// start of a program that links it would pay.
+func TestLargePatternsAreCompiledWhenTheyAreUsed(t *testing.T) {
+	counts := regexp.MustCompile(`\{(?:\d*,)?(\d+)\}`)
+	for _, p := range list(t, "./...") {
+		if from, _ := room(p.ImportPath); from == "test" || from == "packaging" {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			for _, d := range parse(t, filepath.Join(p.Dir, name), parser.SkipObjectResolution).Decls {
+				ast.Inspect(d, func(n ast.Node) bool {
+					if _, ok := n.(*ast.FuncLit); ok {
+						return false
+					}
+					if _, ok := n.(*ast.FuncDecl); ok {
+						return false
+					}
+					call, ok := n.(*ast.CallExpr)
+					if !ok || len(call.Args) != 1 {
+						return true
+					}
+					text, literal := call.Args[0].(*ast.BasicLit)
+					if to, ok := call.Fun.(*ast.SelectorExpr); !ok || to.Sel.Name != "MustCompile" || !literal {
+						return true
+					}
+					for _, found := range counts.FindAllStringSubmatch(text.Value, -1) {
+						if n, err := strconv.Atoi(found[1]); err != nil || n >= 50 {
+							t.Errorf("%s/%s: the pattern %s has a count of %s: compile it in a sync.OnceValue", p.ImportPath, name, text.Value, found[1])
+						}
+					}
+					return true
+				})
+			}
+		}
 	}
 }

@@ -29,7 +29,7 @@ var ratchet = map[string]int{
 	"depth":    9,
 	"imports":  194,
 	"fields":   82,
-	"methods":  429,
+	"methods":  428,
 	"function": 243,
 	"file":     571,
 	"crumbs":   6,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // MaxServerToken bounds a server token that is brought, in bytes.
@@ -16,7 +17,7 @@ var (
 	// plainToken is a password; it is written into settings, URLs of curl and the environment of scripts as it is.
 	plainToken = regexp.MustCompile(`^[!#-\[\]-~]+$`)
 	// secureToken has the hash of the cluster's CA before it.
-	secureToken = regexp.MustCompile(`^K10([0-9a-f]{64})?::([^:]*):(.*)$`)
+	secureToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^K10([0-9a-f]{64})?::([^:]*):(.*)$`) })
 	// agentBootstrap is the form of kubeadm's tokens, which agents alone can have.
 	agentBootstrap = regexp.MustCompile(`^[a-z0-9]{6}\.[a-z0-9]{16}$`)
 )
@@ -26,7 +27,7 @@ var (
 // Source: k3s-io/k3s pkg/clientaccess/token.go.
 func ReadServerToken(text string) (string, error) {
 	token := strings.TrimSpace(text)
-	if secure := secureToken.FindStringSubmatch(token); secure != nil {
+	if secure := secureToken().FindStringSubmatch(token); secure != nil {
 		if secure[2] != "server" {
 			return "", fmt.Errorf("it is a token of the user %.20q, and snapshots are read by that of the user server; on a server of the cluster it is in server/token of the data directory", secure[2])
 		}

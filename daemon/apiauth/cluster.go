@@ -83,7 +83,7 @@ func (c *Cluster) known(ctx context.Context, of credential) (known, error) {
 		return k, err
 	}
 	k.token = &token
-	if !token.Enabled || !tokenName.MatchString(token.UserName) {
+	if !token.Enabled || !tokenName().MatchString(token.UserName) {
 		return k, nil // nothing else matters
 	}
 	var user clusterauth.User

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/plans/clusterauth"
@@ -18,7 +19,7 @@ import (
 type credential struct{ name, key string }
 
 // tokenName is what a token, its Secret and a user may be called: what Kubernetes takes as a name.
-var tokenName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+var tokenName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`) })
 
 // errNotOurs says that a text is not a token of a management server. API servers ask about every
 // text that they do not know.
@@ -27,7 +28,7 @@ var errNotOurs = errors.New("it is not of the form <name>:<key>")
 // parse takes a token's text apart. Newer servers write ext/ before the name.
 func parse(text string) (credential, error) {
 	name, key, ok := strings.Cut(strings.TrimPrefix(text, "ext/"), ":")
-	if !ok || key == "" || !tokenName.MatchString(name) {
+	if !ok || key == "" || !tokenName().MatchString(name) {
 		return credential{}, errNotOurs
 	}
 	return credential{name, key}, nil
@@ -58,7 +59,7 @@ func (c credential) who(k known, now time.Time) (*userInfo, error) {
 		return nil, fmt.Errorf("token %s is disabled", c.name)
 	case k.token.Expired(now):
 		return nil, fmt.Errorf("token %s ended at %.40s", c.name, k.token.ExpiresAt)
-	case !tokenName.MatchString(k.token.UserName):
+	case !tokenName().MatchString(k.token.UserName):
 		return nil, fmt.Errorf("token %s is of no valid user", c.name)
 	case k.user == nil:
 		return nil, fmt.Errorf("user %s of token %s is unknown in this cluster", k.token.UserName, c.name)

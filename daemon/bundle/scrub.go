@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // leftOut stands in the place of a secret.
@@ -44,7 +45,9 @@ var secrets = []secret{
 const maxRun = 48
 
 // checksum is what a long run may be: the hexadecimal form of SHA-256 or SHA-1, by which plans and files are named, or a path.
-var checksum = regexp.MustCompile(`^(?:[0-9a-f]{64}|[0-9a-f]{40}|[/a-z0-9_.-]*/[/a-z0-9_.-]*)$`)
+var checksum = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[0-9a-f]{64}|[0-9a-f]{40}|[/a-z0-9_.-]*/[/a-z0-9_.-]*)$`)
+})
 
 // Scrub replaces what looks like a secret, and counts by kind what it has replaced.
 func Scrub(text string) (string, map[string]int) {
@@ -79,7 +82,7 @@ func runs(text string, found map[string]int) string {
 	var b strings.Builder
 	begin, kept := 0, 0
 	end := func(at int) {
-		if run := text[begin:at]; len(run) >= maxRun && !checksum.MatchString(run) {
+		if run := text[begin:at]; len(run) >= maxRun && !checksum().MatchString(run) {
 			b.WriteString(text[kept:begin])
 			b.WriteString(leftOut)
 			kept = at

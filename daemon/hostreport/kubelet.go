@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/daemon/podlogs"
@@ -30,7 +31,9 @@ const (
 var (
 	// notStarted is what the kubelet logs when it could not do what a pod needs, and tries again: when, why and of which pod.
 	// Source: kubernetes/kubernetes pkg/kubelet/pod_workers.go, klog's ErrorS.
-	notStarted = regexp.MustCompile(`^E(\d{4} \d{2}:\d{2}:\d{2})\.\d+ .{0,80}"Error syncing pod, skipping" err="((?:[^"\\]|\\.)*)" pod="kube-system/([^"]+)"`)
+	notStarted = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^E(\d{4} \d{2}:\d{2}:\d{2})\.\d+ .{0,80}"Error syncing pod, skipping" err="((?:[^"\\]|\\.)*)" pod="kube-system/([^"]+)"`)
+	})
 	// ofWhat is the beginning of such a reason, which the name of the component says already.
 	ofWhat = regexp.MustCompile(`^failed to "\w+" for "[^"]*" with `)
 )
@@ -57,7 +60,7 @@ func (h Host) kubeletSays(component string) (tried time.Time, reason string) {
 	}
 	now := h.Now()
 	for _, line := range slices.Backward(strings.Split(string(log), "\n")) {
-		m := notStarted.FindStringSubmatch(line)
+		m := notStarted().FindStringSubmatch(line)
 		if m == nil || !strings.HasPrefix(m[3], component+"-") {
 			continue
 		}

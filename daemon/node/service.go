@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -33,8 +34,8 @@ const (
 )
 
 var (
-	unitName      = regexp.MustCompile(`^[A-Za-z0-9:_.@\\][A-Za-z0-9:_.@\\-]{0,254}$`)
-	containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$`)
+	unitName      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9:_.@\\][A-Za-z0-9:_.@\\-]{0,254}$`) })
+	containerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$`) })
 )
 
 type service struct {
@@ -78,9 +79,9 @@ func read(r *http.Request) (question, error) {
 	switch {
 	case (q.unit == "") == (q.container == ""):
 		return q, errors.New("name one of unit and container")
-	case q.unit != "" && !unitName.MatchString(q.unit):
+	case q.unit != "" && !unitName().MatchString(q.unit):
 		return q, errors.New("unit is not a valid name of a systemd unit")
-	case q.container != "" && !containerName.MatchString(q.container):
+	case q.container != "" && !containerName().MatchString(q.container):
 		return q, errors.New("container is not a valid name or id of a container")
 	}
 	if text := v.Get("follow"); text != "" {

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -37,10 +38,10 @@ const (
 )
 
 // componentForm is the name of a component and of its container.
-var componentForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+var componentForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`) })
 
 // IsComponent says whether a text can be the name of a component.
-func IsComponent(name string) bool { return componentForm.MatchString(name) }
+func IsComponent(name string) bool { return componentForm().MatchString(name) }
 
 var runForm = regexp.MustCompile(`^([0-9]{1,6})\.log(?:\.([0-9]{8}-[0-9]{6})(\.gz)?)?$`)
 
@@ -243,7 +244,9 @@ type Line struct {
 	Text string
 }
 
-var lineForm = regexp.MustCompile(`^(\d{4}-\d{2}-\d{2}T\S{1,40}) (?:stdout|stderr) ([FP])(?:$| )`)
+var lineForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(\d{4}-\d{2}-\d{2}T\S{1,40}) (?:stdout|stderr) ([FP])(?:$| )`)
+})
 
 // Lines are those of a log. Parts of a line are put together.
 func Lines(log []byte) []Line {
@@ -251,7 +254,7 @@ func Lines(log []byte) []Line {
 	open := false
 	for text := range strings.Lines(string(log)) {
 		text = strings.TrimRight(text, "\r\n")
-		m := lineForm.FindStringSubmatch(text)
+		m := lineForm().FindStringSubmatch(text)
 		if m == nil {
 			all, open = append(all, Line{Text: text}), false
 			continue

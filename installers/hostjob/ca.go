@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/drover-project/drover/plans"
 )
@@ -62,7 +63,7 @@ func (h Host) DropCAs(id string) plans.OneTimeInstruction {
 	return h.instruction(id, dropCAs, h.cas())
 }
 
-var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var hashForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
 
 // ReadCAs reads the output of NewCAs: the SHA-256, in hex, of the file of the server's CA, by which a server knows the new CAs. The error says that
 // no hash is in it.
@@ -77,7 +78,7 @@ func ReadCAs(output []byte) (hash string, err error) {
 		if err := json.Unmarshal([]byte(line), &said); err != nil {
 			return "", fmt.Errorf("read what the host says of the new CAs: %w", err)
 		}
-		if !hashForm.MatchString(said.CA) {
+		if !hashForm().MatchString(said.CA) {
 			return "", fmt.Errorf("read what the host says of the new CAs: %.80q is not a SHA-256 in hex", said.CA)
 		}
 		return said.CA, nil

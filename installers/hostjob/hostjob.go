@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/plans"
@@ -217,7 +218,7 @@ const maxRemoved = 5
 func Removed(output []byte) string {
 	var dirs []string
 	for line := range strings.Lines(string(output)) {
-		if dir, ok := strings.CutPrefix(strings.TrimSpace(line), "removed with the private keys of before: "); ok && oldKeysForm.MatchString(dir) {
+		if dir, ok := strings.CutPrefix(strings.TrimSpace(line), "removed with the private keys of before: "); ok && oldKeysForm().MatchString(dir) {
 			dirs = append(dirs, dir)
 		}
 	}
@@ -232,7 +233,7 @@ func Removed(output []byte) string {
 }
 
 // oldKeysForm is such a directory: what a host says is shown to people.
-var oldKeysForm = regexp.MustCompile(`^/[A-Za-z0-9/._+@ -]{1,200}/tls-[0-9]{1,20}$`)
+var oldKeysForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[A-Za-z0-9/._+@ -]{1,200}/tls-[0-9]{1,20}$`) })
 
 func (h Host) unit() string { return h.Distribution.Unit(h.Server) }
 

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,13 +24,13 @@ import (
 )
 
 var (
-	keptName    = regexp.MustCompile(`^sha(256-[0-9a-f]{64}|512-[0-9a-f]{128})$`)
+	keptName    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^sha(256-[0-9a-f]{64}|512-[0-9a-f]{128})$`) })
 	arrivingFor = "arriving-" // how names of files begin that are being written
 )
 
 // cacheable says whether a layer is kept.
 func (s *Stager) cacheable(l manifest.Layer) bool {
-	return s.CacheDir != "" && l.Size >= 0 && l.Size <= s.CacheLimit && keptName.MatchString(keptAs(l))
+	return s.CacheDir != "" && l.Size >= 0 && l.Size <= s.CacheLimit && keptName().MatchString(keptAs(l))
 }
 
 func keptAs(l manifest.Layer) string { return l.Digest.Algorithm + "-" + l.Digest.Hex }
@@ -230,7 +231,7 @@ func (s *Stager) keptFiles() ([]keptFile, error) {
 			continue
 		}
 		info, err := entry.Info()
-		if err != nil || !keptName.MatchString(entry.Name()) || !info.Mode().IsRegular() {
+		if err != nil || !keptName().MatchString(entry.Name()) || !info.Mode().IsRegular() {
 			continue // another staging may have removed it
 		}
 		files = append(files, keptFile{path, info.Size(), info.ModTime()})

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/drover-project/drover/plans/strictyaml"
 )
@@ -143,11 +144,11 @@ func describe(errs strictyaml.Errors) error {
 	return errors.New(strings.Join(all, "; "))
 }
 
-var plain = regexp.MustCompile(`^[A-Za-z][A-Za-z-]{0,39}$`)
+var plain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z-]{0,39}$`) })
 
 // name is a key that may be repeated.
 func name(key string) string {
-	if plain.MatchString(key) {
+	if plain().MatchString(key) {
 		return key
 	}
 	return "(a name that is not repeated here)"

@@ -4,6 +4,7 @@ package apply
 
 import (
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,10 +17,9 @@ import (
 // remember has the delivery added to the history, a moment after its outcome is in the ledger: the report of the outcome does not wait
 // for it, and the next delivery does.
 func (w *work) remember() {
-	l := w.ledger
-	entry := entryOf(l)
+	entry := entryOf(w.ledger)
 	entry.Plan = w.d.Plan
-	w.past.after(reportFirst, func() { w.addToHistory(l.Source, entry) })
+	w.past.addSoon(entry)
 }
 
 func entryOf(l *ledger) history.Entry {
@@ -29,20 +29,50 @@ func entryOf(l *ledger) history.Entry {
 	}
 }
 
-// addToHistory adds an entry unless the history has it. No fault here may hold a plan up.
-func (e *Engine) addToHistory(source string, entry history.Entry) {
-	if e.AppliedDir == "" {
+// past is the history of applied plans, and the entry that is about to be added.
+type past struct {
+	dir string // empty: there is no history
+	log *slog.Logger
+
+	mu    sync.Mutex
+	timer *time.Timer
+	due   *history.Entry
+}
+
+// add adds an entry unless the history has it. No fault here may hold a plan up.
+func (p *past) add(e history.Entry) {
+	if p.dir == "" {
 		return
 	}
-	if err := history.Add(e.AppliedDir, fileKey(source), entry); err != nil {
-		e.Logger.Error("applied plan is not added to the history", "directory", e.AppliedDir, "error", err)
+	if err := history.Add(p.dir, fileKey(e.Source), e); err != nil {
+		p.log.Error("applied plan is not added to the history", "directory", p.dir, "error", err)
 	}
 }
 
-// recallPast makes durable what an earlier life wrote into its ledgers, which must not be written over before that, and adds to
+// addSoon adds an entry in a moment, and what was to be added before at once.
+func (p *past) addSoon(e history.Entry) {
+	p.finish()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.due, p.timer = &e, time.AfterFunc(reportFirst, p.finish)
+}
+
+// finish adds what is due, and returns once it is there.
+func (p *past) finish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.due == nil {
+		return
+	}
+	p.timer.Stop()
+	p.add(*p.due)
+	p.due = nil
+}
+
+// recall makes durable what an earlier life wrote into its ledgers, which must not be written over before that, and adds to
 // the history what that life ended and died before adding; the plan itself is not known any more.
-func (e *Engine) recallPast() error {
-	paths, err := filepath.Glob(filepath.Join(e.LedgerDir, "*.json"))
+func (p *past) recall(ledgers string) error {
+	paths, err := filepath.Glob(filepath.Join(ledgers, "*.json"))
 	if err != nil {
 		return fmt.Errorf("look for ledgers: %w", err)
 	}
@@ -51,37 +81,13 @@ func (e *Engine) recallPast() error {
 			return fmt.Errorf("sync the ledger %s: %w", path, err)
 		}
 		if l, err := readLedger(path); err == nil && l.Outcome != nil {
-			e.addToHistory(l.Source, entryOf(l))
+			p.add(entryOf(l))
 		}
 	}
-	return durable.SyncDir(e.LedgerDir)
-}
-
-// later is what is done in a moment, by one caller at a time.
-type later struct {
-	mu    sync.Mutex
-	timer *time.Timer
-	do    func() // nil: nothing is due
-}
-
-// after has something done after a while, and what was to be done before at once.
-func (l *later) after(d time.Duration, do func()) {
-	l.finish()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.do, l.timer = do, time.AfterFunc(d, l.finish)
-}
-
-// finish does what is due, and returns once it is done.
-func (l *later) finish() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.do == nil {
-		return
+	if err := durable.SyncDir(ledgers); err != nil {
+		return fmt.Errorf("sync the ledger directory: %w", err)
 	}
-	l.timer.Stop()
-	l.do()
-	l.do = nil
+	return nil
 }
 
 // Past is how a delivery ended that is older than the ledger's, by the history of applied plans:

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply/hostfs"
 	"github.com/drover-project/drover/plans/apply/interlock"
 	"github.com/drover-project/drover/plans/apply/probe"
@@ -43,7 +42,7 @@ type Engine struct {
 	spares     spares
 	boot       string // the kernel's id of this boot
 	lingering  lingering
-	past       later // the history's next entry
+	past       *past
 	// checkpoint is called between any two steps that a crash may fall between. Tests die there.
 	checkpoint func(at string)
 }
@@ -100,7 +99,8 @@ func New(o Options) (*Engine, error) {
 	if err := e.interlock.Clear(); err != nil {
 		return nil, err
 	}
-	if err := e.recallPast(); err != nil {
+	e.past = &past{dir: o.AppliedDir, log: o.Logger}
+	if err := e.past.recall(o.LedgerDir); err != nil {
 		return nil, err
 	}
 	if err := e.clearHomes(); err != nil {
@@ -129,7 +129,7 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 	if d.Source == "" || d.ID == "" || d.Plan == nil {
 		return Result{}, errors.New("apply: the delivery has no source, id or plan")
 	}
-	w := &work{Engine: e, d: d, log: e.Logger.With("source", d.Source, "plan", plans.Short(d.Checksum))}
+	w := newWork(e, d, nil)
 	if ended, err := w.ended(); err != nil || ended {
 		return w.report(err)
 	}
@@ -142,9 +142,8 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 	defer e.spares.fillSoon()
 	defer func() { e.spares.putBack(w.waiting, w.spare) }()
 	err = w.perform(ctx)
-	if err != nil && w.pending != nil {
-		w.pending.cancel()
-		_ = w.awaitPending() // err is why the ledger does not matter
+	if err != nil {
+		w.disk.giveUp()
 	}
 	if err != nil && !w.begun {
 		w.unmake()
@@ -175,7 +174,7 @@ func (e *Engine) Abandon(ctx context.Context, source string) error {
 	if err != nil || l == nil || l.Outcome != nil {
 		return err
 	}
-	w := &work{Engine: e, ledger: l, begun: true, d: Delivery{Source: source, ID: l.ID, Checksum: l.Checksum}, log: e.Logger.With("source", source, "plan", plans.Short(l.Checksum))}
+	w := newWork(e, Delivery{Source: source, ID: l.ID, Checksum: l.Checksum}, l)
 	if err := w.takeBack(ctx); err != nil {
 		return err
 	}
@@ -209,7 +208,7 @@ func (e *Engine) Conclude(ctx context.Context, d Delivery, end Ending) error {
 	if err != nil || l == nil || !l.of(d) || l.Outcome != nil {
 		return err
 	}
-	w := &work{Engine: e, ledger: l, d: d, begun: true, log: e.Logger.With("source", d.Source, "plan", plans.Short(d.Checksum))}
+	w := newWork(e, d, l)
 	for i := range l.Instructions {
 		in := &l.Instructions[i]
 		if !in.Open {

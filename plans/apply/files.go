@@ -21,10 +21,10 @@ import (
 // files does the files that the ledger still holds.
 func (w *work) files(ctx context.Context) error {
 	if w.resumed && w.begunAfterFiles() {
-		w.ledger.Files, w.dirty = []string{}, true
+		w.ledger.Files, w.disk.dirty = []string{}, true
 	}
-	if len(w.ledger.Files) > 0 && w.dirty {
-		if err := w.saveFirst(ctx); err != nil {
+	if len(w.ledger.Files) > 0 && w.disk.dirty {
+		if err := w.disk.first(ctx, w.ledger); err != nil {
 			return err
 		}
 	}
@@ -36,7 +36,7 @@ func (w *work) files(ctx context.Context) error {
 	all := w.d.Plan.Files
 	return w.bring(ctx, all[len(all)-len(w.ledger.Files):], func(f plans.File, changed bool) error {
 		w.ledger.Files = w.ledger.Files[1:]
-		w.dirty = true
+		w.disk.dirty = true
 		w.at("file")
 		switch {
 		case changed && f.Action == plans.ActionDelete:
@@ -55,7 +55,7 @@ func (w *work) files(ctx context.Context) error {
 	})
 }
 
-// begunAfterFiles says that the first instruction was begun, and so that all files were done, though the ledger still has them: see saveOpen.
+// begunAfterFiles says that the first instruction was begun, and so that all files were done, though the ledger still has them: see saver.open.
 // They are not done again then, as the instruction may have changed them. One that was not begun is not open any more.
 func (w *work) begunAfterFiles() bool {
 	if len(w.ledger.Files) == 0 || len(w.ledger.Instructions) == 0 || !w.ledger.Instructions[0].Open {
@@ -70,7 +70,7 @@ func (w *work) begunAfterFiles() bool {
 		return true
 	}
 	if in.Boot == w.boot { // after a reboot the directory may have been lost with the host
-		in.Open, w.dirty = false, true
+		in.Open, w.disk.dirty = false, true
 		in.Runs--
 	}
 	return false
@@ -197,7 +197,7 @@ func (e *Engine) RestoreFiles(ctx context.Context, s Standing) (changed []string
 	if err != nil {
 		return nil, err
 	}
-	w := &work{Engine: e, d: Delivery{Source: s.Source, Plan: s.Plan}, log: e.Logger.With("source", s.Source)}
+	w := newWork(e, Delivery{Source: s.Source, Checksum: s.Checksum, Plan: s.Plan}, nil)
 	files := slices.DeleteFunc(slices.Clone(s.Plan.Files), func(f plans.File) bool { return w.untouched(l, s, f) })
 	err = w.bring(ctx, files, func(f plans.File, was bool) error {
 		if was {

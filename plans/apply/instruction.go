@@ -74,7 +74,7 @@ func (w *work) instruction(ctx context.Context, i int) error {
 		result, err := w.try(ctx, i)
 		switch {
 		case err == nil:
-			in.Result, in.Open, w.dirty = &result, false, true
+			in.Result, in.Open, w.disk.dirty = &result, false, true
 			w.at("ended")
 			log = log.With("exitCode", result.ExitCode, "took", result.Ended.Sub(result.Started))
 			if why := result.Reason(); why != "" {
@@ -85,14 +85,14 @@ func (w *work) instruction(ctx context.Context, i int) error {
 			return nil
 		case errors.Is(err, supervise.ErrLost):
 			w.killLeftovers(w.ledger, i)
-			in.Open, w.dirty = false, true
+			in.Open, w.disk.dirty = false, true
 			if in.Lost++; in.Lost >= maxLost {
 				return w.instructionFailed(i, -1, fmt.Sprintf("was started %d times and died with the host or its supervisor each time", in.Runs))
 			}
 			log.Warn("instruction was interrupted, it runs again", "times", in.Lost)
 			w.emitProgress(i, "was interrupted with the host or its supervisor, it runs again")
 		case errors.Is(err, supervise.ErrNeverStarted):
-			in.Open, w.dirty = false, true
+			in.Open, w.disk.dirty = false, true
 			in.Runs--
 			if !mine {
 				continue // an earlier life died between writing it down and starting it
@@ -210,8 +210,8 @@ func (w *work) start(ctx context.Context, i int) (*supervise.Running, error) {
 	}
 	w.at("started")
 	w.supervisedBy(i, running.Identity)
-	if w.foretold != nil && len(w.foretold.Files) > 0 {
-		w.saveSoon(ctx)
+	if w.disk.hasFiles() {
+		w.disk.soon(ctx, w.ledger)
 	}
 	return running, nil
 }
@@ -233,7 +233,7 @@ func (w *work) supervisedBy(i int, who supervise.Identity) {
 	if in.Supervisor == who {
 		return
 	}
-	in.Supervisor, w.dirty = who, true
+	in.Supervisor, w.disk.dirty = who, true
 	if err := w.noteSupervisor(i); err != nil {
 		w.log.Warn("supervisor is not noted beside the ledger", "error", err)
 	}
@@ -241,7 +241,7 @@ func (w *work) supervisedBy(i int, who supervise.Identity) {
 
 // begin writes down that the instruction written in dir starts, and has it started.
 func (w *work) begin(ctx context.Context, i int, dir string, spare *supervise.Spare) (*supervise.Running, error) {
-	if err := w.saveOpen(ctx, i); err != nil {
+	if err := w.disk.open(ctx, w.ledger, i); err != nil {
 		return nil, err
 	}
 	if err := w.mayBegin(ctx); err != nil {
@@ -291,7 +291,7 @@ func (w *work) stage(ctx context.Context, i int) error {
 			return err
 		}
 	}
-	if image != "" && w.dirty {
+	if image != "" && w.disk.dirty {
 		if err := w.save(ctx); err != nil {
 			return err
 		}

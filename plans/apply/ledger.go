@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/plans/apply/output"
@@ -126,11 +127,11 @@ func label(i int, name string) string {
 }
 
 // plainSource are sources whose name can be a file's.
-var plainSource = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+var plainSource = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`) })
 
 // fileKey is a source as a part of a file's name.
 func fileKey(source string) string {
-	if plainSource.MatchString(source) {
+	if plainSource().MatchString(source) {
 		return source
 	}
 	sum := sha256.Sum256([]byte(source))

@@ -26,7 +26,7 @@
 //     ledger, and the ledger gets the end from there (Engine.Conclude).
 //  7. The history's entry is durable before the next delivery is begun: it comes after the outcome
 //     and beside its report. An agent that finds an outcome without one adds it, without the
-//     text of the plan, before anything else (Engine.recallPast).
+//     text of the plan, before anything else (past.recall).
 //
 // What need not be durable: who supervises an instruction, how far its output was logged, and
 // that an outcome was reported. They have to outlive the agent and not the host.

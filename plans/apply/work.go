@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
@@ -30,17 +31,22 @@ type work struct {
 	ledger *ledger
 	log    *slog.Logger
 	saved  time.Time // when the ledger was last put on disk
-	dirty  bool      // the ledger differs from the disk
-	done   func()    // gives up a directory made anew; nil when it was there
+	disk   *saver
+	done   func() // gives up a directory made anew; nil when it was there
 	// spare has a supervisor for the next instruction once it runs; waiting is that supervisor
 	// once it was received. Nil: there is none.
 	spare   chan *supervise.Spare
 	waiting *supervise.Spare
 	// begun says that it is known that the apply begins, resumed that an earlier call began it.
 	begun, resumed bool
-	old            *ledger      // that this delivery's replaces; nil: none
-	pending        *pendingSave // nil: none is under way
-	foretold       *ledger      // on disk, with the first instruction open before it is; nil: not
+	old            *ledger // that this delivery's replaces; nil: none
+}
+
+// newWork is the work on a delivery; l is its ledger where that is known to be of it.
+func newWork(e *Engine, d Delivery, l *ledger) *work {
+	w := &work{Engine: e, d: d, ledger: l, begun: l != nil, log: e.Logger.With("source", d.Source, "plan", plans.Short(d.Checksum))}
+	w.disk = newSaver(w)
+	return w
 }
 
 // planError is a fault of the plan or the host that ends the apply as failed.
@@ -112,7 +118,7 @@ func (w *work) open(ctx context.Context) error {
 		}
 	}
 	w.ledger = newLedger(w.d, w.Now())
-	w.dirty = true
+	w.disk.dirty = true
 	err := w.withRoom(ctx, w.WorkDir, func() (err error) {
 		w.ledger.Run, w.done, err = w.newRun()
 		return err
@@ -194,7 +200,7 @@ func (w *work) end(ctx context.Context, o outcome) error {
 		case <-moment.C:
 		}
 	}
-	w.ledger.Changed, w.dirty = w.changedFiles(), true
+	w.ledger.Changed, w.disk.dirty = w.changedFiles(), true
 	if err := w.save(ctx); err != nil {
 		w.ledger.Outcome = nil
 		return err

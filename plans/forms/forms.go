@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -128,7 +129,7 @@ func Duration(text string) (d time.Duration, reason string) {
 }
 
 // hostName is what may stand where a shell command and a kubeconfig show a host.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$`)
+var hostName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$`) })
 
 // Host says whether a text is a name or address with an optional port that is safe to put into a URL, a shell command and a
 // kubeconfig.
@@ -147,7 +148,7 @@ func Host(text string) bool {
 		address, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
 		return err == nil && address.Is6() && address.Zone() == "" && strings.HasSuffix(inner, "]")
 	}
-	return hostName.MatchString(name)
+	return hostName().MatchString(name)
 }
 
 // repository is a path of names of images.
@@ -166,7 +167,7 @@ func Registry(text string, paths bool) (reason string) {
 }
 
 var (
-	labelName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	labelName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`) })
 	domain    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 )
 
@@ -187,7 +188,7 @@ func LabelKey(key string) (reason string) {
 	if !prefixed {
 		prefix, name = "x", key
 	}
-	if !labelName.MatchString(name) || !Subdomain(prefix) {
+	if !labelName().MatchString(name) || !Subdomain(prefix) {
 		return "is not a key of Kubernetes: at most 63 letters, digits, -, _ and ., which begin and end with a letter or digit; a domain and / may stand before them"
 	}
 	return ""
@@ -195,7 +196,7 @@ func LabelKey(key string) (reason string) {
 
 // LabelValue is the value of a label or a taint.
 func LabelValue(value string) (reason string) {
-	if value != "" && !labelName.MatchString(value) {
+	if value != "" && !labelName().MatchString(value) {
 		return "is not a value of Kubernetes: nothing, or at most 63 letters, digits, -, _ and ., which begin and end with a letter or digit"
 	}
 	return ""

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/drover-project/drover/plans/strictyaml"
 )
@@ -32,16 +33,18 @@ const maxData = 1 << 20
 const maxName = 253
 
 var (
-	namePattern      = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
-	namespacePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	keyPattern       = regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}$`)
+	namePattern = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+	})
+	namespacePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`) })
+	keyPattern       = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}$`) })
 )
 
 // ValidName says whether a text can be the name of a Secret or a ConfigMap.
-func ValidName(name string) bool { return len(name) <= maxName && namePattern.MatchString(name) }
+func ValidName(name string) bool { return len(name) <= maxName && namePattern().MatchString(name) }
 
 // ValidKey says whether a text can be a key in one.
-func ValidKey(key string) bool { return keyPattern.MatchString(key) }
+func ValidKey(key string) bool { return keyPattern().MatchString(key) }
 
 // Annotations of objects that allow clusters to use them. The first lists names or IDs of clusters with commas between
 // them, the second, of a Secret with cloud credentials, has the one. See Object.Clusters for what a name means.
@@ -139,12 +142,12 @@ func Read(text *strictyaml.Document, namespace string, ignore func(path string) 
 	if !ValidName(o.Name) {
 		c.fail("metadata.name", "%.300q is not the name of a Kubernetes object", o.Name)
 	}
-	if !namespacePattern.MatchString(o.Namespace) {
+	if !namespacePattern().MatchString(o.Namespace) {
 		c.fail("metadata.namespace", "%.300q is not a namespace name", o.Namespace)
 	}
 	c.values(doc, &o)
 	for _, name := range o.AllowedNames() {
-		if !namespacePattern.MatchString(name) {
+		if !namespacePattern().MatchString(name) {
 			c.fail("metadata.annotations", "%s: %.100q is not the name of a cluster", AuthorizedObject, name)
 		}
 	}

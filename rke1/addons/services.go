@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/versions"
@@ -16,7 +17,7 @@ import (
 
 func (w *writer) dns() (string, error) {
 	d, images := dnsOf(w.c), &w.c.SystemImages
-	if domain := w.c.Services.Kubelet.ClusterDomain; !oneWord.MatchString(domain) {
+	if domain := w.c.Services.Kubelet.ClusterDomain; !oneWord().MatchString(domain) {
 		return "", fmt.Errorf("services.kubelet.cluster_domain: %.60q is not the name of a domain", domain)
 	}
 	if err := words(d); err != nil {
@@ -68,13 +69,13 @@ func (w *writer) clusterDNS(v values) values {
 	return v
 }
 
-var oneWord = regexp.MustCompile(`^[^\s{}"#]{1,253}$`)
+var oneWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^\s{}"#]{1,253}$`) })
 
 // words refuses what would not be one word in a file of CoreDNS.
 func words(d *config.DNS) error {
 	lists := map[string][]string{"dns.upstreamnameservers": d.UpstreamNameservers, "dns.reversecidrs": d.ReverseCIDRs}
 	for _, domain := range slices.Sorted(maps.Keys(d.StubDomains)) {
-		if !oneWord.MatchString(domain) {
+		if !oneWord().MatchString(domain) {
 			return fmt.Errorf("dns.stubdomains: %.60q is not the name of a domain", domain)
 		}
 		lists["dns.stubdomains."+domain] = d.StubDomains[domain]
@@ -84,7 +85,7 @@ func words(d *config.DNS) error {
 	}
 	for _, field := range slices.Sorted(maps.Keys(lists)) {
 		for i, word := range lists[field] {
-			if !oneWord.MatchString(word) {
+			if !oneWord().MatchString(word) {
 				return fmt.Errorf("%s[%d]: %.60q is not one address or range", field, i, word)
 			}
 		}

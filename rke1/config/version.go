@@ -3,6 +3,7 @@ package config
 import (
 	"regexp"
 	"strconv"
+	"sync"
 )
 
 // version.go has what of a Kubernetes version a config depends on.
@@ -10,12 +11,14 @@ import (
 // Version is v1.MINOR.PATCH, with or without more behind a dash; the zero value is none.
 type Version struct{ Minor, Patch int }
 
-var versionForm = regexp.MustCompile(`^v1\.([0-9]{1,4})\.([0-9]{1,4})(-[0-9A-Za-z.-]{1,100})?$`)
+var versionForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^v1\.([0-9]{1,4})\.([0-9]{1,4})(-[0-9A-Za-z.-]{1,100})?$`)
+})
 
 // ReadVersion reads a Kubernetes version, such as v1.30.5-rancher1-1. The zero value is a text of
 // another form.
 func ReadVersion(text string) Version {
-	found := versionForm.FindStringSubmatch(text)
+	found := versionForm().FindStringSubmatch(text)
 	if found == nil {
 		return Version{}
 	}

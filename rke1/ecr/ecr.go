@@ -21,6 +21,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/rke1/config"
@@ -33,7 +34,9 @@ const (
 )
 
 // registry is the address of a registry: account, region and part of the world.
-var registry = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}\.dkr\.ecr(-fips)?\.([a-z0-9][a-z0-9-]{0,63})\.amazonaws\.com(\.cn)?(/.*)?$`)
+var registry = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}\.dkr\.ecr(-fips)?\.([a-z0-9][a-z0-9-]{0,63})\.amazonaws\.com(\.cn)?(/.*)?$`)
+})
 
 // Registries are those of a config with a user and a password for each that has keys for Amazon and none of its own. all stays as it
 // is. transport nil takes http.DefaultTransport. What has no login in the end is in the error by its address, and the others have theirs.
@@ -54,7 +57,7 @@ func Registries(ctx context.Context, transport http.RoundTripper, now time.Time,
 }
 
 func login(ctx context.Context, transport http.RoundTripper, now time.Time, r *config.PrivateRegistry) (user, password string, err error) {
-	found := registry.FindStringSubmatch(r.URL)
+	found := registry().FindStringSubmatch(r.URL)
 	if found == nil {
 		return "", "", errors.New("its address is not ACCOUNT.dkr.ecr.REGION.amazonaws.com")
 	}

@@ -11,6 +11,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/docker/go-connections/nat"
 )
@@ -27,8 +28,8 @@ const (
 )
 
 var (
-	containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
-	imageName     = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._:/@-]{0,511}$`)
+	containerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`) })
+	imageName     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._:/@-]{0,511}$`) })
 	restartPolicy = regexp.MustCompile(`^(|no|always|unless-stopped|on-failure(:[0-9]{1,4})?)$`)
 )
 
@@ -44,7 +45,7 @@ func (c *NodeConfig) check() error {
 		return fmt.Errorf("agentCheckInterval is %d, seconds from 0 to %d are taken", c.AgentCheckInterval, maxInterval)
 	}
 	for key, p := range c.Processes {
-		if !containerName.MatchString(key) {
+		if !containerName().MatchString(key) {
 			return fmt.Errorf("processes has the name %.40q, which is not a valid name of a container", key)
 		}
 		if err := p.check(); err != nil {
@@ -105,7 +106,7 @@ func unprintable(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }
 
 func (p *Process) check() error {
 	switch {
-	case !imageName.MatchString(p.Image):
+	case !imageName().MatchString(p.Image):
 		return fmt.Errorf("image %.60q is not a valid name of an image", p.Image)
 	case !restartPolicy.MatchString(p.RestartPolicy):
 		return fmt.Errorf("restartPolicy %.40q is none of no, always, unless-stopped and on-failure[:N]", p.RestartPolicy)

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/rke1/config"
@@ -21,7 +22,7 @@ import (
 // Dir is where a host keeps snapshots.
 const Dir = "/opt/rke/etcd-snapshots"
 
-var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,199}$`)
+var names = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,199}$`) })
 
 // Name is the name of a snapshot that is taken at a time, as the rke CLI gives it; safe leaves out ":", which
 // some file systems cannot have.
@@ -45,7 +46,7 @@ func Rolling(now time.Time, b *config.BackupConfig) string {
 
 // CheckName refuses a name that cannot be a file's or would be read as something else.
 func CheckName(name string) error {
-	if !names.MatchString(name) {
+	if !names().MatchString(name) {
 		return fmt.Errorf("snapshot %q is not a valid name: it begins with a letter or a digit, and has letters, digits and _.:@+- after it, at most 200", name)
 	}
 	return nil

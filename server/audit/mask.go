@@ -11,6 +11,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 
 	"gopkg.in/yaml.v3"
 )
@@ -38,7 +39,7 @@ var harmless = map[string]bool{
 }
 
 // fieldName is what is shown as the name of a field.
-var fieldName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._/-]{0,63}$`)
+var fieldName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._/-]{0,63}$`) })
 
 // Masked is a body of JSON or YAML with the structure that it has and harmless values alone, as JSON. Of
 // what is neither, too large or nested too deep there is only a sentence that says so. kind is that of the object:
@@ -99,7 +100,7 @@ func mask(n *yaml.Node, field, kind string, depth int) any {
 		all := map[string]any{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			name := n.Content[i].Value
-			if n.Content[i].Kind != yaml.ScalarNode || !fieldName.MatchString(name) {
+			if n.Content[i].Kind != yaml.ScalarNode || !fieldName().MatchString(name) {
 				name = masked
 			}
 			all[name] = mask(n.Content[i+1], name, kind, depth-1)

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/forms"
@@ -17,8 +18,8 @@ import (
 )
 
 var (
-	namePattern      = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,61}[a-z0-9]$`)
-	namespacePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	namePattern      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,61}[a-z0-9]$`) })
+	namespacePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`) })
 	reservedName     = regexp.MustCompile(`^c-[a-z0-9]{5}$`)
 	envNamePattern   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
@@ -107,12 +108,12 @@ func (c *checker) identity(doc Document) {
 	switch name := doc.Metadata.Name; {
 	case name == "":
 		c.fail("metadata.name", "is missing")
-	case !namePattern.MatchString(name):
+	case !namePattern().MatchString(name):
 		c.fail("metadata.name", "%q is not 2 to 63 lower-case letters, digits and dashes that begin and end with a letter or digit", name)
 	case name == "local", reservedName.MatchString(name):
 		c.fail("metadata.name", "%q is a name that Rancher keeps for itself", name)
 	}
-	if !namespacePattern.MatchString(doc.Metadata.Namespace) {
+	if !namespacePattern().MatchString(doc.Metadata.Namespace) {
 		c.fail("metadata.namespace", "%q is not a namespace name", doc.Metadata.Namespace)
 	}
 	c.labels("metadata.labels", doc.Metadata.Labels)

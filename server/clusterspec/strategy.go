@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 var (
 	concurrencyPattern = regexp.MustCompile(`^(0|[1-9][0-9]*|([1-9][0-9]?|100)%)?$`)
 	// The two parts of a Kubernetes annotation's name.
-	domainPattern     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
-	annotationPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
+	domainPattern = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+	})
+	annotationPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`) })
 )
 
 // maxAnnotation is the longest name: a domain of 253 characters, a slash, and 63.
@@ -24,9 +27,9 @@ const (
 func annotationName(name string) bool {
 	domain, rest, ok := strings.Cut(name, "/")
 	if !ok {
-		return annotationPattern.MatchString(name)
+		return annotationPattern().MatchString(name)
 	}
-	return len(domain) <= maxDomain && domainPattern.MatchString(domain) && annotationPattern.MatchString(rest)
+	return len(domain) <= maxDomain && domainPattern().MatchString(domain) && annotationPattern().MatchString(rest)
 }
 
 func (c *checker) upgrade(u *UpgradeStrategy) {

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/strictyaml"
@@ -146,7 +147,7 @@ func (f *faults) section(d records.Directory) {
 }
 
 // attribute is a name of an attribute of LDAP (RFC 4512, 1.4), without options.
-var attribute = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
+var attribute = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`) })
 
 func (f *faults) ldap(c records.LDAPDirectory) {
 	u, err := url.Parse(c.URL)
@@ -163,7 +164,7 @@ func (f *faults) ldap(c records.LDAPDirectory) {
 	f.text("ldap.bindPassword", c.BindPassword, 1000)
 	f.text("ldap.users.base", c.Users.Base, 1000)
 	for field, name := range map[string]string{"ldap.users.login": c.Users.Login, "ldap.users.name": c.Users.Name, "ldap.groups.member": c.Groups.Member} {
-		if name != "" && !attribute.MatchString(name) {
+		if name != "" && !attribute().MatchString(name) {
 			f.add(field, "is not the name of an attribute")
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
@@ -29,7 +30,7 @@ type Fleets struct {
 }
 
 // name is what fleets may be called: a name that is a label's value, too.
-var name = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var name = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`) })
 
 // Ensure is the fleet of a name, which is made when there is none; by is the ID of the user. made says that it was. It refuses a bad name.
 func (f *Fleets) Ensure(ctx context.Context, called, by string) (fleet store.Document[records.Fleet], made bool, err error) {
@@ -45,7 +46,7 @@ func (f *Fleets) ensure(ctx context.Context, called, by string) (store.Document[
 	if d, ok := f.State.Fleets.Get(key); ok {
 		return d, false, nil
 	}
-	if !name.MatchString(called) {
+	if !name().MatchString(called) {
 		return store.Document[records.Fleet]{}, false, norman.Invalid(norman.InvalidCharacters, "name",
 			"%.80q is not a valid name of a fleet: lower-case letters, digits and dashes, at most 63, no dash at either end", called)
 	}

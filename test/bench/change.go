@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/test/bed/process"
 )
 
 // Budgets for 5,000 machines on two cores, where the simulated agents work too.
@@ -106,7 +107,7 @@ func (b *bench) settledCluster(ctx context.Context, f *fleet) error {
 // changeAll changes the file.
 func (b *bench) changeAll(ctx context.Context, f *fleet) error {
 	pid := f.server.process.PID()
-	before, err := cpuOf(pid)
+	before, err := process.ProcessorTime(pid, false)
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func (b *bench) changeAll(ctx context.Context, f *fleet) error {
 	if err := quiet(ctx, pid, &last); err != nil {
 		return err
 	}
-	used, err := cpuOf(pid)
+	used, err := process.ProcessorTime(pid, false)
 	if err != nil {
 		return err
 	}

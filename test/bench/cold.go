@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/drover-project/drover/test/bed/process"
 )
 
 const (
@@ -55,7 +57,7 @@ func (b *bench) coldStart(ctx context.Context) (err error) {
 		return err
 	}
 	took := last.Sub(began)
-	used, err := cpuOf(s.process.PID())
+	used, err := process.ProcessorTime(s.process.PID(), false)
 	if err != nil {
 		return err
 	}
@@ -133,7 +135,7 @@ func (s *server) decided(ctx context.Context) error {
 func quiet(ctx context.Context, pid int, since *time.Time) error {
 	const step, limit = 50 * time.Millisecond, 10 * time.Minute
 	began, last := time.Now(), time.Now()
-	before, err := cpuOf(pid)
+	before, err := process.ProcessorTime(pid, false)
 	if err != nil {
 		return err
 	}
@@ -144,7 +146,7 @@ func quiet(ctx context.Context, pid int, since *time.Time) error {
 		if err := rest(ctx, step); err != nil {
 			return err
 		}
-		now, err := cpuOf(pid)
+		now, err := process.ProcessorTime(pid, false)
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/test/bed/process"
 )
 
 // Budgets of a server. The roll-out's hold for 5,000 agents on two cores, and are asked of
@@ -154,11 +155,11 @@ func (b *bench) rollOut(ctx context.Context, f *fleet) error {
 		return err
 	}
 	profiled := b.startProfile(ctx, f.server, fmt.Sprint(n), 10*time.Second)
-	cpu, err := cpuOf(f.server.process.PID())
+	cpu, err := process.ProcessorTime(f.server.process.PID(), false)
 	if err != nil {
 		return err
 	}
-	ownCPU, err := cpuOf(os.Getpid())
+	ownCPU, err := process.ProcessorTime(os.Getpid(), false)
 	if err != nil {
 		return err
 	}
@@ -167,11 +168,11 @@ func (b *bench) rollOut(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
-	used, err := cpuOf(f.server.process.PID())
+	used, err := process.ProcessorTime(f.server.process.PID(), false)
 	if err != nil {
 		return err
 	}
-	ownUsed, err := cpuOf(os.Getpid())
+	ownUsed, err := process.ProcessorTime(os.Getpid(), false)
 	if err != nil {
 		return err
 	}

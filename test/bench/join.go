@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"time"
+
+	"github.com/drover-project/drover/test/bed/process"
 )
 
 // Budgets for 5,000 machines on two cores, where the simulated agents work too.
@@ -69,7 +71,7 @@ func (b *bench) join(ctx context.Context) (err error) {
 			return err
 		}
 		*took[i] = time.Since(began)
-		if used[i], err = cpuOf(s.process.PID()); err != nil {
+		if used[i], err = process.ProcessorTime(s.process.PID(), false); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/test/bed/process"
 )
 
 // Budgets of one plan on one machine, as medians.
@@ -54,7 +55,7 @@ type kind struct {
 }
 
 // The kinds. The first is what the rows without a kind's name are of.
-var kinds = []kind{{name: "one instruction"}, {name: "ten files and one instruction", files: 10}, {name: "one instruction, no plan-state", legacy: true}}
+var kinds = []kind{{name: "one instruction"}, {name: "ten files and one instruction", files: 10}, {name: "one instruction, no plan-state", legacy: true}, {name: "ten files and one instruction, no plan-state", files: 10, legacy: true}}
 
 // latency times plans that are written on the server, for drover's agent and, in turn with
 // it, for another one.
@@ -96,6 +97,7 @@ func (b *bench) latency(ctx context.Context) (err error) {
 			return fmt.Errorf("%w; the end of the agent's log:\n%s", err, tail(filepath.Join(a.dir, "agent.log")))
 		}
 		b.show(k, all)
+		b.beside(k, all)
 	}
 	if err := b.syncs(ctx, ours); err != nil {
 		return err
@@ -135,6 +137,25 @@ func (b *bench) show(k kind, all []figures) {
 		b.table.latencies(fmt.Sprintf("%splan of %s (request sent) → instruction running", who, k.name), f.running, 0)
 		b.table.latencies(fmt.Sprintf("%splan of %s (request sent) → outcome stored", who, k.name), f.stored, 0)
 	}
+}
+
+// beside makes rows of our figures beside the other agent's, round by round, and of what an apply costs.
+func (b *bench) beside(k kind, all []figures) {
+	for i, f := range all {
+		b.table.note(fmt.Sprintf("%splan of %s → processor time of an apply, children included", whose[i], k.name), inMillis(f.processor))
+	}
+	if len(all) < 2 {
+		return
+	}
+	pairs := func(what string, ours, theirs []time.Duration) {
+		var more []time.Duration
+		for round := range ours {
+			more = append(more, ours[round]-theirs[round])
+		}
+		b.table.latencies(fmt.Sprintf("more than the other agent, in pairs: plan of %s → %s", k.name, what), more, 0)
+	}
+	pairs("instruction running", all[0].running, all[1].running)
+	pairs("outcome stored", all[0].stored, all[1].stored)
 }
 
 // startPeer starts the other agent on a machine of its own.
@@ -207,12 +228,23 @@ func (t *timing) wait() {
 }
 
 // figures are one entry a round.
-type figures struct{ running, runningAfterAnswer, stored, storedAfterAnswer []time.Duration }
+type figures struct {
+	running, runningAfterAnswer, stored, storedAfterAnswer []time.Duration
+	processor                                              time.Duration // of one round, on average
+}
 
 // rounds times n plans of a kind on each agent, in turn.
 func rounds(ctx context.Context, timed []*timing, k kind, n int, pause time.Duration) ([]figures, error) {
-	all := make([]figures, len(timed))
+	all, used := make([]figures, len(timed)), make([]time.Duration, len(timed))
 	for round := range n + warmUp {
+		if round == warmUp {
+			for i, t := range timed {
+				var err error
+				if used[i], err = process.ProcessorTime(t.agent.process.PID(), true); err != nil {
+					return all, err
+				}
+			}
+		}
 		for i, t := range timed {
 			if err := rest(ctx, pause); err != nil {
 				return all, err
@@ -228,6 +260,13 @@ func rounds(ctx context.Context, timed []*timing, k kind, n int, pause time.Dura
 				all[i].storedAfterAnswer = append(all[i].storedAfterAnswer, f.storedAfterAnswer...)
 			}
 		}
+	}
+	for i, t := range timed {
+		now, err := process.ProcessorTime(t.agent.process.PID(), true)
+		if err != nil {
+			return all, err
+		}
+		all[i].processor = (now - used[i]) / time.Duration(n)
 	}
 	return all, nil
 }

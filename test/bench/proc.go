@@ -47,27 +47,6 @@ func memoryOf(pid int) (m memory, err error) {
 	return m, nil
 }
 
-// cpuOf is the processor time that a process has used.
-func cpuOf(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0, fmt.Errorf("read the processor time of process %d: %w", pid, err)
-	}
-	// The name, the only field that may hold blanks, ends with the last parenthesis.
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	const user, system = 11, 12 // counted from the field after the name
-	var ticks int64
-	for _, i := range []int{user, system} {
-		n, err := strconv.ParseInt(fields[i], 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read the processor time of process %d: %w", pid, err)
-		}
-		ticks += n
-	}
-	const ticksPerSecond = 100 // of every Linux that Go runs on
-	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
-}
-
 // connections counts the established TCP connections from a process to a port on this machine.
 func connections(pid, port int) (int, error) {
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

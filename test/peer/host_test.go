@@ -186,7 +186,7 @@ func id(t *testing.T, n int) string {
 }
 
 // through is the connection info by way of another address.
-func (c connection) through(t *testing.T, from, to string) connection {
+func (c connection) through(t testing.TB, from, to string) connection {
 	t.Helper()
 	next := c
 	next.KubeConfig = strings.ReplaceAll(c.KubeConfig, from, to)

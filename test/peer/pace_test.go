@@ -18,35 +18,49 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/test/bed/process"
 )
 
 // between is the pause between two plans: the original asks a server five times a second at most.
 const between = 500 * time.Millisecond
 
+// roundTrip is how long an answer takes at least on a long way.
+const roundTrip = 60 * time.Millisecond
+
 // BenchmarkPlan times plans from the request that writes one until its instruction runs and
-// until its outcome is stored, as medians in milliseconds. Both agents get each plan in turn. The etcd
-// below syncs nothing, so that what is slow is the agent.
+// until its outcome is stored, as medians in milliseconds, and takes the processor time of an apply. Both agents get each plan in
+// turn, and "paired" is the median of drover's less the original's, round by round. The etcd below syncs nothing, so that what is
+// slow is the agent.
 func BenchmarkPlan(b *testing.B) {
 	k := startKubernetes(b)
-	agents := []*paced{k.paced(b, "drover", build(b, "rancher-system-agent")), k.paced(b, "original", original(b))}
+	near := []*paced{k.paced(b, "drover", build(b, "rancher-system-agent"), k.api.url), k.paced(b, "original", original(b), k.api.url)}
+	way, _ := longWay(b, k.api.url, roundTrip/2)
+	far := []*paced{k.paced(b, "drover", build(b, "rancher-system-agent"), way), k.paced(b, "original", original(b), way)}
 	for _, kind := range []struct {
 		name   string
+		agents []*paced
 		files  int
 		legacy bool
-	}{{name: "instruction"}, {name: "files=10", files: 10}, {name: "legacy", legacy: true}} {
+	}{
+		{"instruction", near, 0, false}, {"files=10", near, 10, false}, {"legacy", near, 0, true}, {"legacy-files=10", near, 10, true},
+		{"far", far, 0, false},
+	} {
 		b.Run(kind.name, func(b *testing.B) {
-			for _, a := range agents {
-				a.running, a.stored = nil, nil
+			for _, a := range kind.agents {
 				a.round(b, kind.files, kind.legacy) // the first is not timed
-				a.running, a.stored = nil, nil
+				a.running, a.stored, a.used = nil, nil, a.processorTime()
 			}
 			for b.Loop() {
-				for _, a := range agents {
+				for _, a := range kind.agents {
 					a.round(b, kind.files, kind.legacy)
 				}
 			}
 			b.ReportMetric(0, "ns/op") // of two agents and their pauses: neither's
-			for _, a := range agents {
+			ours, theirs := kind.agents[0], kind.agents[1]
+			b.ReportMetric(median(less(ours.running, theirs.running)), "paired-running-ms")
+			b.ReportMetric(median(less(ours.stored, theirs.stored)), "paired-stored-ms")
+			for _, a := range kind.agents {
+				b.ReportMetric((a.processorTime()-a.used).Seconds()*1000/float64(len(a.running)), a.name+"-processor-ms")
 				b.ReportMetric(median(a.running), a.name+"-running-ms")
 				b.ReportMetric(median(a.stored), a.name+"-stored-ms")
 			}
@@ -55,8 +69,16 @@ func BenchmarkPlan(b *testing.B) {
 }
 
 func median(all []time.Duration) float64 {
-	slices.Sort(all)
-	return all[len(all)/2].Seconds() * 1000
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[len(sorted)/2].Seconds() * 1000
+}
+
+// less is what each of some times is longer than its counterpart.
+func less(all, than []time.Duration) (by []time.Duration) {
+	for i := range all {
+		by = append(by, all[i]-than[i])
+	}
+	return by
 }
 
 // paced is one agent and what it took for each plan.
@@ -68,11 +90,25 @@ type paced struct {
 	lines, outcomes chan string // what instructions wrote, and checksums of plans that are done
 	count           int
 	running, stored []time.Duration
+	used            time.Duration // processor time before the first timed plan
 }
 
-// paced starts an agent on a machine of its own.
-func (k *kubernetes) paced(b *testing.B, name, agent string) *paced {
-	given := k.machine("pace-" + name)
+// processorTime is what the agent has used, with the processes that it started and that have ended.
+func (a *paced) processorTime() time.Duration {
+	a.host.mu.Lock()
+	pid := a.host.process.PID()
+	a.host.mu.Unlock()
+	used, err := process.ProcessorTime(pid, true)
+	must(a.host, err)
+	return used
+}
+
+// paced starts an agent on a machine of its own, which finds the server at a URL.
+func (k *kubernetes) paced(b *testing.B, name, agent, url string) *paced {
+	given := k.machine(fmt.Sprintf("pace-%s-%d", name, time.Now().UnixNano()))
+	if url != k.api.url {
+		given = given.through(b, k.api.url, url)
+	}
 	a := &paced{name: name, api: &k.api, host: newHost(b, agent, given), secret: given.SecretName, lines: make(chan string, 10), outcomes: make(chan string, 10)}
 	a.fifo = a.host.path("fifo")
 	must(b, syscall.Mkfifo(a.fifo, 0o600))

@@ -125,13 +125,12 @@ func (c *scene) lagging(states bool, between func(s *secret, text []byte)) {
 	c.ran("then", 1, 1)
 }
 
-// farAway: a plan is claimed over the connection of the watch, however long nothing was sent, as a new one would take two
-// round trips before the claim.
-func (c *scene) farAway() {
+// longWay is another URL of a server, on the way to and from which bytes take so long, and how many connections were opened there.
+func longWay(t testing.TB, server string, oneWay time.Duration) (url string, opened *atomic.Int32) {
 	way, err := net.Listen("tcp", "127.0.0.1:0")
-	must(c.T, err)
-	c.Cleanup(func() { _ = way.Close() })
-	var opened atomic.Int32
+	must(t, err)
+	t.Cleanup(func() { _ = way.Close() })
+	opened = &atomic.Int32{}
 	go func() {
 		for {
 			from, err := way.Accept()
@@ -139,7 +138,7 @@ func (c *scene) farAway() {
 				return
 			}
 			opened.Add(1)
-			to, err := net.Dial("tcp", strings.TrimPrefix(c.wire.url, "https://"))
+			to, err := net.Dial("tcp", strings.TrimPrefix(server, "https://"))
 			if err != nil {
 				_ = from.Close()
 				continue
@@ -152,7 +151,14 @@ func (c *scene) farAway() {
 			}
 		}
 	}()
-	c.host.connect(c.given.through(c.T, c.api.url, "https://"+way.Addr().String()))
+	return "https://" + way.Addr().String(), opened
+}
+
+// farAway: a plan is claimed over the connection of the watch, however long nothing was sent, as a new one would take two
+// round trips before the claim.
+func (c *scene) farAway() {
+	way, opened := longWay(c.T, c.wire.url, oneWay)
+	c.host.connect(c.given.through(c.T, c.api.url, way))
 	c.started()
 	c.deliver(c.oneStep("step", ":"))
 	c.awaitState(plans.StateSucceeded)

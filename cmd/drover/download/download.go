@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/apitypes"
@@ -119,7 +120,7 @@ func ToWriter(ctx context.Context, c *client.Client, path string, to io.Writer) 
 }
 
 // tags are those that a file's name can have in it.
-var tags = regexp.MustCompile(`^"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"$`)
+var tags = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"$`) })
 
 // name is that of what has come so far: the tag in it says of which file it is.
 func name(to, tag string) string {
@@ -139,7 +140,7 @@ func begun(to string) (*part, error) {
 		tag, ours := strings.CutPrefix(e.Name(), filepath.Base(to)+".")
 		tag, whole := strings.CutSuffix(tag, ".part")
 		tag = strconv.Quote(tag)
-		if !ours || !whole || !tags.MatchString(tag) || !e.Type().IsRegular() {
+		if !ours || !whole || !tags().MatchString(tag) || !e.Type().IsRegular() {
 			continue
 		}
 		p, err := open(filepath.Join(filepath.Dir(to), e.Name()), 0)
@@ -281,7 +282,7 @@ func (p *part) more(ctx context.Context, c *client.Client, w Request) (http.Head
 
 // anew begins a file at its beginning.
 func (p *part) anew(to, tag string) error {
-	if !tags.MatchString(tag) {
+	if !tags().MatchString(tag) {
 		tag = ""
 	}
 	if p.file != nil {

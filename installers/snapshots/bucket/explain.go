@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/minio/minio-go/v7"
@@ -23,8 +24,8 @@ import (
 // code and region are the forms of what is quoted of an endpoint: nothing else that it says is shown. Wire source: Amazon S3 API
 // reference, "Error responses", and the names of Amazon's regions, which others imitate.
 var (
-	code   = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,63}$`)
-	region = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+	code   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,63}$`) })
+	region = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`) })
 )
 
 // explain is the sentence for what failed while something was done.
@@ -91,7 +92,7 @@ func (b *Bucket) why(err error) string {
 // answer is the reason that the endpoint gave.
 func (b *Bucket) answer(is minio.ErrorResponse) string {
 	said := fmt.Sprintf("it answers %s", is.Code)
-	if !code.MatchString(is.Code) {
+	if !code().MatchString(is.Code) {
 		said = fmt.Sprintf("it answers %s", fetch.Status(is.StatusCode))
 	}
 	switch is.Code {
@@ -104,7 +105,7 @@ func (b *Bucket) answer(is minio.ErrorResponse) string {
 	case minio.AccessDenied:
 		return said + ": let the keys list the bucket, and read, write and delete objects"
 	case "AuthorizationHeaderMalformed", "PermanentRedirect", "InvalidRegion":
-		if region.MatchString(is.Region) {
+		if region().MatchString(is.Region) {
 			return said + ": set the region to " + is.Region
 		}
 		return said + ": set the bucket's region"

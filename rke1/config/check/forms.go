@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/plans/forms"
@@ -136,15 +137,15 @@ func (k values) components() {
 	}
 }
 
-var flag = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
+var flag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`) })
 
 // flags refuses names that are none of flags. Some write them with the dashes of a command line.
 func (k values) flags(field string, names []string) {
 	for _, name := range names {
 		bare := strings.TrimLeft(name, "-")
 		switch {
-		case flag.MatchString(name):
-		case flag.MatchString(bare):
+		case flag().MatchString(name):
+		case flag().MatchString(bare):
 			k.fail(field, "%q has the dashes of a command line, which are put before it; write %s", cut(name), bare)
 		default:
 			k.fail(field, "%q is not the name of a flag", cut(name))

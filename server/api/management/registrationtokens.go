@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/server/api/conditions"
@@ -98,7 +99,7 @@ func (a *API) registrationTokenObject(t records.RegistrationToken) norman.Object
 const notImported = `echo "this cluster is not imported: the server makes it of hosts, which join it with nodeCommand" >&2; false`
 
 // dnsLabel is what a name may look like.
-var dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var dnsLabel = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`) })
 
 // CreateRegistrationToken answers with the commands, which the CLI prints from there.
 func (a *API) CreateRegistrationToken(c *Request, in norman.Input) (route.Answer, error) {
@@ -113,7 +114,7 @@ func (a *API) CreateRegistrationToken(c *Request, in norman.Input) (route.Answer
 	if name == "" {
 		name = "crt-" + randomid.ID(5)
 	}
-	if !dnsLabel.MatchString(name) {
+	if !dnsLabel().MatchString(name) {
 		return route.Answer{}, norman.Invalid(norman.InvalidCharacters, "name",
 			"%.80q is not a valid name: lower-case letters, digits and dashes, at most 63, no dash at either end", name)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/server/api/management"
@@ -76,7 +77,7 @@ func preference(p records.Preference) norman.Object {
 }
 
 // names are those of preferences, so that each can stand in a path.
-var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
+var names = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`) })
 
 func value(in norman.Input) (string, error) {
 	text, err := in.String("value")
@@ -92,7 +93,7 @@ func (a *API) CreatePreference(c *management.Request, in norman.Input) (_ route.
 	if p.Name, err = in.Required("name"); err != nil {
 		return route.Answer{}, err
 	}
-	if !names.MatchString(p.Name) {
+	if !names().MatchString(p.Name) {
 		return route.Answer{}, norman.Invalid(norman.InvalidCharacters, "name", "%.80q is not a valid name: letters, digits and . _ -", p.Name)
 	}
 	if p.Value, err = value(in); err != nil {
@@ -137,7 +138,7 @@ func (a *API) Set(ctx context.Context, userID string, values map[string]string) 
 		p := records.Preference{UserID: userID, Name: name, Value: value, Created: a.Now().UTC()}
 		d, exists := a.State.Preferences.Get(p.Key())
 		switch {
-		case !names.MatchString(name):
+		case !names().MatchString(name):
 			return norman.Invalid(norman.InvalidCharacters, "data", "%.80q is not a valid name: letters, digits and . _ -", name)
 		case len(value) > maxValue:
 			return norman.Invalid(norman.MaxLengthExceeded, "data", "%.80q has %d bytes; at most %d are kept", name, len(value), maxValue)

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/forms"
@@ -124,9 +125,9 @@ func takesSecret(version string) bool {
 }
 
 var (
-	bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
-	regionPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	folderPattern = regexp.MustCompile(`^[A-Za-z0-9._@+/-]{1,512}$`)
+	bucketPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`) })
+	regionPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
+	folderPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._@+/-]{1,512}$`) })
 )
 
 // Faults are what is wrong with the settings of a bucket, as the name of the field and a sentence for each. Empty fields are
@@ -136,13 +137,13 @@ func (s S3) Faults() map[string]string {
 	if s.Endpoint != "" && !forms.Host(s.Endpoint) {
 		faults["endpoint"] = fmt.Sprintf("%.100q is not a host or host:port; leave out https:// and what comes after the port", s.Endpoint)
 	}
-	if s.Bucket != "" && !bucketPattern.MatchString(s.Bucket) {
+	if s.Bucket != "" && !bucketPattern().MatchString(s.Bucket) {
 		faults["bucket"] = fmt.Sprintf("%.100q is not the name of a bucket: it takes 3 to 63 small letters, digits, dots and dashes", s.Bucket)
 	}
-	if s.Region != "" && !regionPattern.MatchString(s.Region) {
+	if s.Region != "" && !regionPattern().MatchString(s.Region) {
 		faults["region"] = fmt.Sprintf("%.100q is not the name of a region", s.Region)
 	}
-	if s.Folder != "" && (!folderPattern.MatchString(s.Folder) || slices.ContainsFunc(strings.Split(strings.Trim(s.Folder, "/"), "/"), func(part string) bool {
+	if s.Folder != "" && (!folderPattern().MatchString(s.Folder) || slices.ContainsFunc(strings.Split(strings.Trim(s.Folder, "/"), "/"), func(part string) bool {
 		return part == "" || part == "." || part == ".."
 	})) {
 		faults["folder"] = fmt.Sprintf("%.100q is not a folder: it takes names of letters, digits and ._@+- with / between them", s.Folder)
@@ -168,7 +169,9 @@ func (s S3) Faults() map[string]string {
 type Fault struct{ At, Reason string }
 
 // credentialPattern is the form of a reference to a Secret.
-var credentialPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?:[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+var credentialPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?:[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+})
 
 // Faults are what is wrong with the snapshot settings of a cluster of that version.
 func (e *ETCD) Faults(version string) (all []Fault) {
@@ -192,7 +195,7 @@ func (e *ETCD) Faults(version string) (all []Fault) {
 		fault("s3."+field, "%s", faults[field])
 	}
 	switch name := e.S3.CloudCredentialName; {
-	case name != "" && !credentialPattern.MatchString(name):
+	case name != "" && !credentialPattern().MatchString(name):
 		fault("s3.cloudCredentialName", "%.300q is not of the form <namespace>:<name> of a Secret", name)
 	case name == "" && e.S3.Bucket == "":
 		fault("s3.bucket", "is missing, and there is no cloudCredentialName whose Secret could have it")

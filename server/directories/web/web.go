@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"sync"
 
 	"golang.org/x/oauth2"
 
@@ -56,7 +57,7 @@ func New(ca string, way *outgoing.Way) (*http.Client, error) {
 }
 
 // code is the form of the codes of OAuth 2.0 (RFC 6749, 5.2) and of those that GitHub has beside them.
-var code = regexp.MustCompile(`^[a-z][a-z_]{0,39}$`)
+var code = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z_]{0,39}$`) })
 
 // Reason is why a directory could not be asked, in words of this server alone; otherwise is for an answer that is none.
 func Reason(err error, otherwise string) string {
@@ -71,7 +72,7 @@ func Reason(err error, otherwise string) string {
 		return ErrTooLong.Error()
 	case errors.Is(err, errRedirect):
 		return errRedirect.Error()
-	case errors.As(err, &refused) && code.MatchString(refused.ErrorCode):
+	case errors.As(err, &refused) && code().MatchString(refused.ErrorCode):
 		return fmt.Sprintf("it answers %s, %s", fetch.Status(refused.Response.StatusCode), refused.ErrorCode)
 	case errors.As(err, &refused):
 		return "it answers " + fetch.Status(refused.Response.StatusCode)

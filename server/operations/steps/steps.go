@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/installers/hostjob"
@@ -52,14 +53,14 @@ type Request struct {
 const MaxMachines = 500
 
 var (
-	nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,40}[a-z0-9])?$`)
+	nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,40}[a-z0-9])?$`) })
 	// fileForm is a path or a name of a snapshot; a shell takes it as it is.
-	fileForm = regexp.MustCompile(`^/?[A-Za-z0-9._+@-][A-Za-z0-9._+@/-]{0,1000}$`)
+	fileForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/?[A-Za-z0-9._+@-][A-Za-z0-9._+@/-]{0,1000}$`) })
 )
 
 // Check is what is wrong with a request of a kind; nil when it can be asked for. The error is for the person who asks.
 func (r Request) Check(kind operations.Kind) error {
-	if r.Name != "" && !nameForm.MatchString(r.Name) {
+	if r.Name != "" && !nameForm().MatchString(r.Name) {
 		return fmt.Errorf("%.60q cannot begin the name of a snapshot: it takes small letters, digits, dots and hyphens, 42 at most", r.Name)
 	}
 	for _, s := range r.Services {
@@ -73,7 +74,7 @@ func (r Request) Check(kind operations.Kind) error {
 	switch {
 	case r.Target == "":
 		return fmt.Errorf("a restore needs the machine on whose host the snapshot is")
-	case !fileForm.MatchString(r.Snapshot) || strings.Contains(r.Snapshot, "..") || strings.Contains(strings.TrimPrefix(r.Snapshot, "/"), "/") && r.Snapshot[0] != '/':
+	case !fileForm().MatchString(r.Snapshot) || strings.Contains(r.Snapshot, "..") || strings.Contains(strings.TrimPrefix(r.Snapshot, "/"), "/") && r.Snapshot[0] != '/':
 		return fmt.Errorf("%.80q is neither the path of a snapshot nor the name of one", r.Snapshot)
 	case r.FromS3 && (strings.Contains(r.Snapshot, "/") || r.Size <= 0):
 		return fmt.Errorf("%.80q is not the name of a snapshot in S3", r.Snapshot)
