@@ -17,7 +17,7 @@ var reaches = map[string]string{
 	"net/http.Client": "client", "net/http.Transport": "client", "net/http.DefaultClient": "client", "net/http.DefaultTransport": "client",
 	"net/http.Get": "client", "net/http.Post": "client", "net/http.PostForm": "client", "net/http.Head": "client",
 	"net/http/httputil.ReverseProxy": "client", "github.com/gorilla/websocket.Dialer": "client", "github.com/gorilla/websocket.DefaultDialer": "client",
-	"k8s.io/client-go/rest.Config": "client", "k8s.io/client-go/kubernetes.NewForConfigAndClient": "client", "github.com/minio/minio-go/v7.New": "client", "github.com/docker/docker/client.NewClientWithOpts": "client",
+	module + "/installers/image.Transport": "client", "k8s.io/client-go/rest.Config": "client", "k8s.io/client-go/kubernetes.NewForConfigAndClient": "client", "github.com/minio/minio-go/v7.New": "client", "github.com/docker/docker/client.NewClientWithOpts": "client",
 	"net.Dialer": "dial", "net.Dial": "dial", "net.DialTimeout": "dial", "net.DialUnix": "dial", "net.DialTCP": "dial", "net.DialUDP": "dial", "crypto/tls.Dialer": "dial", "crypto/tls.Dial": "dial", "crypto/tls.DialWithDialer": "dial",
 	"golang.org/x/crypto/ssh.Dial": "dial", "golang.org/x/crypto/ssh.NewClientConn": "dial", "github.com/go-ldap/ldap/v3.DialURL": "dial", "github.com/go-ldap/ldap/v3.NewConn": "dial",
 	"os/exec.Command": "program", "os/exec.CommandContext": "program", "os.StartProcess": "program", "syscall.Exec": "program", "syscall.ForkExec": "program", "os/exec.Cmd": "program",

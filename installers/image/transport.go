@@ -43,6 +43,13 @@ func connect(t *registries.TLS, stall time.Duration, now func() time.Time) (*htt
 	return made, nil
 }
 
+// Transport makes a transport to registries that this machine trusts. A connection on which nothing comes for as long as stall fails, with an
+// error that says since when; 0 is a minute.
+func Transport(stall time.Duration) http.RoundTripper {
+	t, _ := connect(nil, orDefault(stall, defaultStall), time.Now) // errors are of files, and there are none
+	return t
+}
+
 // silence is a peer that keeps the connection and says nothing.
 type silence struct {
 	address string

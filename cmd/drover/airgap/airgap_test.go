@@ -10,15 +10,18 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	ociregistry "github.com/google/go-containerregistry/pkg/registry"
@@ -29,6 +32,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/drover-project/drover/installers/image"
 	"github.com/drover-project/drover/installers/image/archive"
 	"github.com/drover-project/drover/installers/image/manifest"
 	"github.com/drover-project/drover/plans/durable"
@@ -183,6 +187,41 @@ func TestSaveGoesOnWhereItWasInterrupted(t *testing.T) {
 	defer s.Close()
 	if _, _, err := s.verify("", all); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSaveFromARegistryThatStopsSending ends with a sentence, and goes on from there the next time.
+func TestSaveFromARegistryThatStopsSending(t *testing.T) {
+	u := newUpstream(t)
+	whole := u.Config.Handler
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	var stalled atomic.Bool
+	stalls := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/blobs/") || stalled.Swap(true) {
+			whole.ServeHTTP(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		whole.ServeHTTP(answer, r)
+		maps.Copy(w.Header(), answer.Header())
+		w.Header().Set("Content-Length", strconv.Itoa(answer.Body.Len()))
+		_, _ = w.Write(answer.Body.Bytes()[:answer.Body.Len()/2])
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(stalls.Close)
+	file := filepath.Join(t.TempDir(), "site.tar")
+	s := u.saver(file, "amd64")
+	s.mirrors, s.transport = map[string]string{"docker.io": stalls.URL, "quay.lan": stalls.URL + "/quay"}, image.Transport(200*time.Millisecond)
+	if err := s.save(t.Context(), all, ""); err == nil || !strings.Contains(err.Error(), "the registry stopped sending: nothing came from ") {
+		t.Fatalf("save() = %v", err)
+	}
+	if err := s.save(t.Context(), all, ""); err != nil {
+		t.Errorf("once more: %v", err)
 	}
 }
 
