@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/durable"
 )
 
 func FuzzReadLedger(f *testing.F) {
@@ -26,6 +27,15 @@ func FuzzReadLedger(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(whole)
+	slots := filepath.Join(f.TempDir(), "ledger")
+	if err := errors.Join(durable.Rewrite(slots, whole), durable.Rewrite(slots, whole)); err != nil {
+		f.Fatal(err)
+	}
+	written, err := os.ReadFile(slots)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(written)
 	f.Add([]byte(`{"schema":1,"run":"20260101T000000.000000000Z","instructions":[null],"outcome":{"instruction":-5}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(t.TempDir(), "ledger")
