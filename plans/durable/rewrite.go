@@ -24,6 +24,8 @@ const (
 	block = 4 << 10
 	// leastSlot is the size of a small slot, and spareSlots is how much larger than its data a slot may be that is larger than that.
 	leastSlot, spareSlots = block, 16
+	// maxSlots is larger than any file, in bytes.
+	maxSlots = 1 << 30
 )
 
 // ErrNoSlot says that a file of Rewrite has no slot that is whole.
@@ -39,9 +41,9 @@ func Rewrite(path string, data []byte) (err error) {
 		return WriteFile(path, newSlots(1, data), 0o600)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	all, err := ReadAll(f, path, 1<<30)
-	if err != nil {
-		return err
+	all, err := ReadAll(f, path, maxSlots)
+	if err != nil { // not one of ours, or the disk does not give it back
+		return WriteFile(path, newSlots(1, data), 0o600)
 	}
 	newest, older := newestSlot(all)
 	size := len(all) / 2
@@ -66,7 +68,7 @@ func Rewrite(path string, data []byte) (err error) {
 // of before 0.2.0 wrote. ErrNoSlot is a file that is damaged; other errors are those of ReadFile.
 func ReadRewritten(path string, limit int64) ([]byte, error) {
 	for tries := 0; ; tries++ {
-		all, err := ReadFile(path, 2*(spareSlots+1)*limit)
+		all, err := ReadFile(path, 4*(limit+block)) // two slots that were made for twice the longest value
 		if err != nil || !isSlots(all) {
 			return all, err
 		}
