@@ -76,8 +76,8 @@ func (w *work) begunAfterFiles() bool {
 	return false
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
+func exists(name string) bool {
+	_, err := os.Lstat(name)
 	return err == nil
 }
 

@@ -35,7 +35,9 @@ var ErrNoSlot = errors.New("neither of its two slots is whole")
 // disk, so that one wait for the disk makes the new value durable and the file system's journal has no part in it. The errors
 // are those of the file system; the value is then the old one. A process that goes on where a killed one stopped has to call
 // SyncFile before the first Rewrite.
-func Rewrite(path string, data []byte) (err error) {
+func Rewrite(path string, data []byte) error { return rewrite(path, data, syncData) }
+
+func rewrite(path string, data []byte, sync func(*os.File) error) (err error) {
 	f, err := openOwn(path)
 	if err != nil {
 		return WriteFile(path, newSlots(1, data), 0o600)
@@ -53,8 +55,8 @@ func Rewrite(path string, data []byte) (err error) {
 	}
 	begin, end := slotBounds(older, size)
 	was := bytes.TrimRight(all[begin:end], " ")
-	if _, err := f.WriteAt(pad(text, max(len(text), len(was))), int64(begin)); err == nil {
-		err = syncData(f)
+	if _, err = f.WriteAt(pad(text, max(len(text), len(was))), int64(begin)); err == nil {
+		err = sync(f)
 	}
 	if err != nil {
 		// What may not be on the disk must not be read as the newest, or the other slot would be the next to be written over.

@@ -85,6 +85,35 @@ func TestRewriteCutOff(t *testing.T) {
 	}
 }
 
+// TestRewriteThatIsNotDurable fails, leaves the value as it was, and does not have the next write go over the only slot that is durable.
+func TestRewriteThatIsNotDurable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	for _, text := range []string{"one", "two"} {
+		if err := durable.Rewrite(path, value(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("the disk is broken")
+	for range 2 {
+		if err := durable.RewriteWith(path, value("three"), func(*os.File) error { return broken }); !errors.Is(err, broken) {
+			t.Fatalf("Rewrite() = %v", err)
+		}
+		wantText(t, path, string(value("two")))
+	}
+	if err := durable.Rewrite(path, value("four")); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, path, string(value("four")))
+	after, err := os.ReadFile(path)
+	if half := len(before) / 2; err != nil || string(after[half:]) != string(before[half:]) {
+		t.Errorf("the slot with what was durable was written over: %v", err)
+	}
+}
+
 // TestRewriteOfAnotherForm: what was written whole, as before there were slots, is read and replaced.
 func TestRewriteOfAnotherForm(t *testing.T) {
 	for _, was := range []string{string(value("old")) + "\n\n", "", `{"schema":2,"slots":[`, `{"schema":2,"slots":[` + strings.Repeat(" ", 8<<10-21)} {
