@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/usageerr"
-	"github.com/drover-project/drover/installers/image"
+	pulling "github.com/drover-project/drover/installers/image"
 )
 
 // App is what the commands need of the program.
@@ -125,7 +125,7 @@ are those of Docker's config.json. The list of images of a release is fetched fr
 					return err
 				}
 			}
-			s.to, s.arch, s.versions, s.transport, s.say = args[0], w.arch, w.versions, image.Transport(0), a.say
+			s.to, s.arch, s.versions, s.transport, s.say = args[0], w.arch, w.versions, pulling.Transport(0), a.say
 			if err := s.save(cmd.Context(), images, key); err != nil {
 				return err
 			}
@@ -268,7 +268,7 @@ Docker's config.json.`,
 				return err
 			}
 			defer s.Close()
-			if err := s.load(cmd.Context(), to, image.Transport(0), a.say); err != nil {
+			if err := s.load(cmd.Context(), to, pulling.Transport(0), a.say); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.Out, "%d images are in %s\n", len(s.index.Manifests), to)

@@ -32,7 +32,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"github.com/drover-project/drover/installers/image"
+	pulling "github.com/drover-project/drover/installers/image"
 	"github.com/drover-project/drover/installers/image/archive"
 	"github.com/drover-project/drover/installers/image/manifest"
 	"github.com/drover-project/drover/plans/durable"
@@ -216,7 +216,7 @@ func TestSaveFromARegistryThatStopsSending(t *testing.T) {
 	t.Cleanup(stalls.Close)
 	file := filepath.Join(t.TempDir(), "site.tar")
 	s := u.saver(file, "amd64")
-	s.mirrors, s.transport = map[string]string{"docker.io": stalls.URL, "quay.lan": stalls.URL + "/quay"}, image.Transport(200*time.Millisecond)
+	s.mirrors, s.transport = map[string]string{"docker.io": stalls.URL, "quay.lan": stalls.URL + "/quay"}, pulling.Transport(200*time.Millisecond)
 	if err := s.save(t.Context(), all, ""); err == nil || !strings.Contains(err.Error(), "the registry stopped sending: nothing came from ") {
 		t.Fatalf("save() = %v", err)
 	}
