@@ -223,10 +223,13 @@ func (h *host) Dial(ctx context.Context, subject records.Subject, to tunnel.Targ
 		return nil, errors.New("connection refused")
 	}
 	c, err := new(net.Dialer).DialContext(ctx, to.Network, target)
+	if err != nil {
+		return nil, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.conns = append(h.conns, c)
-	return c, err
+	return c, nil
 }
 
 // OnTunnel is not needed here: the tests report changes themselves.
