@@ -147,7 +147,7 @@ func TestOutcomeAndPeriodicOutputAreOneWrite(t *testing.T) {
 // flow with states the outcome does not wait.
 func TestTheFirstProbesOfTheLegacyFlow(t *testing.T) {
 	for flow, test := range map[string]struct {
-		delay int // in seconds; with the longer one nobody would see an outcome that waits for it
+		delay int // in seconds; an outcome that waits for the longer one is never there
 		want  string
 	}{"": {1, `{"web":{"healthy":true}}`}, "pending": {3600, `{"web":{}}`}} {
 		t.Run("state "+flow, func(t *testing.T) {
