@@ -31,7 +31,7 @@ func entryOf(l *ledger) history.Entry {
 
 // past is the history of applied plans, and the entry that is about to be added.
 type past struct {
-	dir string // empty: there is no history
+	dir string // empty where applied plans are not remembered
 	log *slog.Logger
 
 	mu    sync.Mutex
@@ -39,7 +39,7 @@ type past struct {
 	due   *history.Entry
 }
 
-// add adds an entry unless the history has it. No fault here may hold a plan up.
+// add adds an entry, or replaces the newest one of its source where that is of the same delivery. No fault here may hold a plan up.
 func (p *past) add(e history.Entry) {
 	if p.dir == "" {
 		return
@@ -47,6 +47,14 @@ func (p *past) add(e history.Entry) {
 	if err := history.Add(p.dir, fileKey(e.Source), e); err != nil {
 		p.log.Error("applied plan is not added to the history", "directory", p.dir, "error", err)
 	}
+}
+
+// has says that the history has the end of a ledger's delivery.
+func (p *past) has(l *ledger) bool {
+	_, found := history.Find(p.dir, fileKey(l.Source), func(e history.Entry) bool {
+		return e.ID == l.ID && e.Checksum == l.Checksum && e.Began.Equal(l.Begun)
+	})
+	return found
 }
 
 // addSoon adds an entry in a moment, and what was to be added before at once.
@@ -80,7 +88,7 @@ func (p *past) recall(ledgers string) error {
 		if err := durable.SyncFile(path); err != nil {
 			return fmt.Errorf("sync the ledger %s: %w", path, err)
 		}
-		if l, err := readLedger(path); err == nil && l.Outcome != nil {
+		if l, err := readLedger(path); err == nil && l.Outcome != nil && !p.has(l) {
 			p.add(entryOf(l))
 		}
 	}

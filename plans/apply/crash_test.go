@@ -260,6 +260,12 @@ func TestAnEndThatIsNotInTheHistory(t *testing.T) {
 	p := plans.Plan{Instructions: []plans.OneTimeInstruction{h.counting("a", "")}}
 	h.apply(p)
 	names := h.applied()
+	entry := filepath.Join(h.options.AppliedDir, names[0])
+	text := h.content(entry)
+	h.engine()
+	if again := h.content(entry); again != text || !strings.Contains(text, `"Plan":{`) {
+		t.Errorf("a life that finds it there makes %s of %s", again, text)
+	}
 	h.remove("applied")
 	e := h.engine()
 	if again := h.applied(); len(names) != 1 || !slices.Equal(names, again) {

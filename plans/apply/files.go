@@ -56,7 +56,7 @@ func (w *work) files(ctx context.Context) error {
 }
 
 // begunAfterFiles says that the first instruction was begun, and so that all files were done, though the ledger still has them: see saver.open.
-// They are not done again then, as the instruction may have changed them. One that was not begun is not open any more.
+// They are not done again then, as the instruction may have changed them. An instruction that was not begun is not open any more.
 func (w *work) begunAfterFiles() bool {
 	if len(w.ledger.Files) == 0 || len(w.ledger.Instructions) == 0 || !w.ledger.Instructions[0].Open {
 		return false

@@ -96,7 +96,7 @@ func (s *saver) beside(ctx context.Context, p *pendingSave, after time.Duration)
 	}()
 }
 
-// await waits until the save that was begun has ended. One that was to be done in a moment is given up: what comes next has more to say.
+// await waits until the save that was begun has ended. A save that was put off for a moment is given up: the next ledger says more.
 func (s *saver) await() error {
 	p := s.pending
 	if p == nil {

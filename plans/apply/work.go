@@ -21,7 +21,7 @@ const strikeEvery = time.Second
 // drain of its output, and time for a slow disk.
 const killPatience = 30 * time.Second
 
-// reportFirst is how long an outcome is held back from the disk for its report.
+// reportFirst is how long the disk is left to the report of an outcome, and to an instruction that begins.
 const reportFirst = 25 * time.Millisecond
 
 // work is one delivery being applied.

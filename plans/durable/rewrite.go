@@ -13,7 +13,7 @@ import (
 // A file that Rewrite makes has two slots of one size, which are written in turn: a crash in the middle of a write leaves the
 // other, which is durable. As a whole it is JSON, {"schema":2,"slots":[SLOT,SLOT]}, with spaces behind each slot; a slot is
 // null, or {"number":N,"data":DATA,"sha256":"SUM"}, where SUM is of all that stands before it in the slot. The higher number
-// is the newer one. The schema tells agents of before, whose ledgers have schema 1, that the file is not one of theirs.
+// is the newer one. By the schema an older agent, whose ledgers have schema 1, knows that it cannot read the file.
 const (
 	slotsOpen, slotsBetween, slotsClose = `{"schema":2,"slots":[`, ",", "]}\n"
 	slotNumber, slotData, slotSum       = `{"number":`, `,"data":`, `,"sha256":"`
@@ -66,8 +66,8 @@ func rewrite(path string, data []byte, sync func(*os.File) error) (err error) {
 	return nil
 }
 
-// ReadRewritten reads what Rewrite wrote last, of at most limit bytes. A file of another form is returned as it is: so are those that agents
-// of before 0.2.0 wrote. ErrNoSlot is a file that is damaged; other errors are those of ReadFile.
+// ReadRewritten reads what Rewrite wrote last, of at most limit bytes. A file of another form is returned as it is: ledgers
+// had that form before there were slots. ErrNoSlot is a file that is damaged; other errors are those of ReadFile.
 func ReadRewritten(path string, limit int64) ([]byte, error) {
 	for tries := 0; ; tries++ {
 		all, err := ReadFile(path, 4*(limit+block)) // two slots that were made for twice the longest value

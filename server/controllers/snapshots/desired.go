@@ -168,7 +168,7 @@ func snapshot(key records.ClusterKey, item listed, machines map[string]string) (
 	return s, len(s.File) <= maxPath && len(s.Node) <= maxPath && s.Machine != "" && s.Name() != "." && s.Name() != ".." && s.Name() != "/"
 }
 
-// withContent is the record of an object of a bucket with what was learned by a look at it; false for one that is no snapshot.
+// withContent is the record of an object of a bucket with what its content says; false for an object that is not a snapshot.
 func withContent(s records.Snapshot, o bucket.Object) (records.Snapshot, bool) {
 	for name, value := range o.Meta {
 		switch {
