@@ -97,6 +97,28 @@ func TestHistorySaysHowAPlanEnded(t *testing.T) {
 	}
 }
 
+// TestHistoryIsThereBeforeTheNextPlan: an entry is added behind the report of an end, and before anything else is begun.
+func TestHistoryIsThereBeforeTheNextPlan(t *testing.T) {
+	h, _ := history(t)
+	begun := 0
+	h.options.Observe = func(e apply.Event) {
+		if e.Kind != apply.ApplyBegan {
+			return
+		}
+		entries, err := os.ReadDir(h.options.AppliedDir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) || len(entries) != begun {
+			t.Errorf("plan %d begins, and the history has %d entries, %v", begun+1, len(entries), err)
+		}
+		begun++
+	}
+	e := h.engine()
+	for i := range 3 {
+		if _, err := e.Apply(t.Context(), delivery(t, plans.Plan{}, of("remote", fmt.Sprint("uid-", i)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestHistoryIsNotChurned by plans that are asked for again and again in turn.
 func TestHistoryIsNotChurned(t *testing.T) {
 	h, _ := history(t)

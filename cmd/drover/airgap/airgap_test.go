@@ -192,6 +192,7 @@ func TestSaveGoesOnWhereItWasInterrupted(t *testing.T) {
 
 // TestSaveFromARegistryThatStopsSending ends with a sentence, and goes on from there the next time.
 func TestSaveFromARegistryThatStopsSending(t *testing.T) {
+	const stall = 200 * time.Millisecond
 	u := newUpstream(t)
 	whole := u.Config.Handler
 	release := make(chan struct{})
@@ -216,9 +217,10 @@ func TestSaveFromARegistryThatStopsSending(t *testing.T) {
 	t.Cleanup(stalls.Close)
 	file := filepath.Join(t.TempDir(), "site.tar")
 	s := u.saver(file, "amd64")
-	s.mirrors, s.transport = map[string]string{"docker.io": stalls.URL, "quay.lan": stalls.URL + "/quay"}, pulling.Transport(200*time.Millisecond)
-	if err := s.save(t.Context(), all, ""); err == nil || !strings.Contains(err.Error(), "the registry stopped sending: nothing came from ") {
-		t.Fatalf("save() = %v", err)
+	s.mirrors, s.transport = map[string]string{"docker.io": stalls.URL, "quay.lan": stalls.URL + "/quay"}, pulling.Transport(stall)
+	began := time.Now()
+	if err := s.save(t.Context(), all, ""); err == nil || !strings.Contains(err.Error(), "the registry stopped sending: nothing came from ") || time.Since(began) < stall {
+		t.Fatalf("save() = %v, after %s", err, time.Since(began))
 	}
 	if err := s.save(t.Context(), all, ""); err != nil {
 		t.Errorf("once more: %v", err)
