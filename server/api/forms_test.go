@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -365,6 +366,26 @@ func BenchmarkThousandClusters(b *testing.B) {
 		b.Run(target, func(b *testing.B) {
 			for b.Loop() {
 				x.get(target)
+			}
+		})
+	}
+}
+
+// BenchmarkClustersPage is the list that an open page shows, drawn again after a change of nothing that it shows.
+func BenchmarkClustersPage(b *testing.B) {
+	x := newBench(b)
+	for i := range 200 {
+		cl := x.addCluster(fmt.Sprintf("cluster-%d", i), fmt.Sprintf("c-m-%08d", i), active)
+		for k := range 25 {
+			x.addMachine(cl, fmt.Sprintf("%012x", i*100+k), nil)
+		}
+	}
+	for _, target := range []string{"/dashboard/clusters", "/dashboard/clusters/fleet-default/cluster-7", "/dashboard/machines"} {
+		b.Run(target, func(b *testing.B) {
+			for b.Loop() {
+				if r := x.request(http.MethodGet, target, "", "", "Cookie", auth.SessionCookie+"="+x.admin, "Accept", "text/html"); r.status != http.StatusOK {
+					b.Fatal(r.status)
+				}
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func (s *standing) Collect(out chan<- prometheus.Metric) {
 		clusters[string(state)] = 0
 	}
 	for _, d := range s.state.Machines.List() {
-		machines[string(conditions.MachineState(d.Value))]++
+		machines[string(conditions.MachineState(&d.Value))]++
 	}
 	for _, d := range s.state.Clusters.List() {
 		clusters[conditions.Cluster(d.Value).State]++

@@ -17,7 +17,7 @@ func OfFleet(d store.Document[records.Fleet], machines []records.Machine, operat
 		Machines: len(machines), States: map[records.MachineState]int{}, Operation: operation,
 	}
 	for _, m := range machines {
-		v.States[conditions.MachineState(m)]++
+		v.States[conditions.MachineState(&m)]++
 	}
 	return v
 }

@@ -31,7 +31,7 @@ func OfMachine(d store.Document[records.Machine]) apitypes.Machine {
 		Cluster: m.ClusterName, ClusterID: m.ClusterID, Fleet: m.InFleet(), MachineID: m.MachineID, NodeName: m.NodeName, Hostname: m.Hostname, Roles: m.Roles, OS: m.OS,
 		Address: list(m.Address), InternalAddress: list(m.InternalAddress), Labels: dict(m.Labels),
 		NodeLabels: dict(m.NodeLabels), NodeTaints: list(m.NodeTaints), Created: m.Created, Deleting: m.Deleting, Refused: m.Refused, Claim: m.Claim, RejoinUntil: m.RejoinUntil,
-		State: conditions.MachineState(m), Code: m.Status.Code, Cause: m.Status.Cause, WaitingFor: m.Status.WaitingFor, NextStep: m.Status.NextStep, Since: m.Status.Since,
+		State: conditions.MachineState(&m), Code: m.Status.Code, Cause: m.Status.Cause, WaitingFor: m.Status.WaitingFor, NextStep: m.Status.NextStep, Since: m.Status.Since,
 		History: list(m.Status.History), Node: m.Status.Node, Docker: m.Docker, LastFailure: m.Status.LastFailure, Retries: m.Status.Retries, NextRetry: m.Status.NextRetry,
 		Init: m.Status.Init, JoinURL: m.Status.JoinURL, JoinedTo: m.Status.JoinedTo, Drain: drain,
 	}

@@ -151,7 +151,7 @@ func kindOf(c apitypes.Cause) catalogue.Kind {
 
 // causeOf is what is not well with a machine; not ok for one that is well and to which nothing is to be done.
 func causeOf(cl records.Cluster, m records.Machine) (c apitypes.Cause, not bool) {
-	st, state := m.Status, conditions.MachineState(m)
+	st, state := m.Status, conditions.MachineState(&m)
 	if (state == records.Active || state == records.Connected) && st.Code == "" {
 		return c, false
 	}

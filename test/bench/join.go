@@ -84,7 +84,12 @@ func (b *bench) join(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(b.profile, "memstats-join.txt"), text, 0o600); err != nil {
+		kept, err := s.profile(ctx, "heap?gc=1")
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(os.WriteFile(filepath.Join(b.profile, "memstats-join.txt"), text, 0o600),
+			os.WriteFile(filepath.Join(b.profile, "kept-join.pprof"), kept, 0o600)); err != nil {
 			return err
 		}
 	}

@@ -201,7 +201,7 @@ func Driver(cl records.Cluster, machines int) (driver, provider string) {
 
 // MachineState is the registration state as it is shown: a machine that is being removed
 // is Removing with any status.
-func MachineState(m records.Machine) records.MachineState {
+func MachineState(m *records.Machine) records.MachineState {
 	switch {
 	case !m.Deleting.IsZero():
 		return records.Removing
@@ -217,7 +217,7 @@ func Machine(m records.Machine) Summary {
 	if message == "" && m.Status.WaitingFor != "" {
 		message = "waiting for " + m.Status.WaitingFor
 	}
-	switch MachineState(m) {
+	switch MachineState(&m) {
 	case records.Registering:
 		return Summary{"registering", "yes", message}
 	case records.Removing:

@@ -42,7 +42,7 @@ func Machine(d store.Document[records.Machine]) map[string]any {
 
 // machinePhase is the state in the words of Cluster API.
 func machinePhase(m records.Machine) string {
-	switch conditions.MachineState(m) {
+	switch conditions.MachineState(&m) {
 	case records.Registering, records.WaitingForPlan:
 		return "Pending"
 	case records.ApplyingPlan, records.WaitingForProbes:

@@ -136,7 +136,7 @@ func nodeObject(m records.Machine) norman.Object {
 		"customConfig": map[string]any{
 			"address": first(m.Address), "internalAddress": first(m.InternalAddress), "label": norman.Map(m.NodeLabels), "taints": taints(m.NodeTaints),
 		},
-		"droverMachine": m.Key(), "droverState": string(conditions.MachineState(m)), "cause": m.Status.Cause, "waitingFor": m.Status.WaitingFor,
+		"droverMachine": m.Key(), "droverState": string(conditions.MachineState(&m)), "cause": m.Status.Cause, "waitingFor": m.Status.WaitingFor,
 		"nextStep": m.Status.NextStep, "since": m.Status.Since, "history": history(m), "refused": m.Refused, "lastFailure": nil,
 	}}
 	state.Into(o.Fields)

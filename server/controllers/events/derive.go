@@ -74,15 +74,15 @@ func ofMachine(e store.Event[records.Machine], now func() time.Time) (records.Ev
 	m := e.Value
 	made := records.Event{Revision: e.Revision, ClusterID: m.ClusterID, Kind: records.EventOfMachine, Key: e.Key, Name: nameOf(m)}
 	if e.Type == store.Deleted {
-		made.At, made.From, made.To = now(), string(conditions.MachineState(m)), Removed
+		made.At, made.From, made.To = now(), string(conditions.MachineState(&m)), Removed
 		return made, true
 	}
-	made.To, made.At = string(conditions.MachineState(m)), since(m.Status.Since, now)
+	made.To, made.At = string(conditions.MachineState(&m)), since(m.Status.Since, now)
 	if made.To == string(m.Status.State) {
 		made.Code, made.Cause = m.Status.Code, bounded(m.Status.Cause)
 	}
 	if e.Old != nil {
-		made.From = string(conditions.MachineState(*e.Old))
+		made.From = string(conditions.MachineState(e.Old))
 		if made.From != made.To && e.Old.Status.Since.Equal(m.Status.Since) {
 			made.At = now()
 		}

@@ -30,7 +30,7 @@ func (s *Source) etcd(cl store.Document[records.Cluster], machines []*store.Docu
 		if !m.Value.Roles.Etcd {
 			continue
 		}
-		state := conditions.MachineState(m.Value)
+		state := conditions.MachineState(&m.Value)
 		found := picture.Evidence{Joined: m.Value.Status.Member, Machine: state, Probed: s.probed(m.Value)}
 		if cl.Value.Spec.RKE1() {
 			found.Joined = s.deployed(cl.Key, m.Value)

@@ -84,29 +84,25 @@ func (s *Source) clusters(who auth.Identity) []ui.ClusterRow {
 func (s *Source) machinesOf(who auth.Identity, key records.ClusterKey) []*store.Document[records.Machine] {
 	var all []*store.Document[records.Machine]
 	for _, d := range s.State.MachinesByCluster.Find(key) {
-		if auth.May(who, auth.Get, aboutMachine(&d.Value)) {
+		if auth.May(who, auth.Get, aboutMachine(d)) {
 			all = append(all, d)
 		}
 	}
 	return all
 }
 
-func aboutMachine(m *records.Machine) auth.Object {
-	return auth.Object{Kind: auth.Machine, Key: m.Key(), Cluster: m.ClusterID}
+func aboutMachine(d *store.Document[records.Machine]) auth.Object {
+	return auth.Object{Kind: auth.Machine, Key: d.Key, Cluster: d.Value.ClusterID}
 }
 
 func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machines []*store.Document[records.Machine]) ui.ClusterRow {
 	key := records.ClusterKey(d.Key)
 	row := ui.ClusterRow{Cluster: views.OfCluster(d, len(machines)), Operation: s.underWay(who, d.Value.ID, key), Rehearsals: s.rehearsals(d.Key)}
-	states := map[records.MachineState]int{}
 	for _, m := range machines {
-		states[conditions.MachineState(m.Value)]++
+		row.States = counted(row.States, string(conditions.MachineState(&m.Value)))
 		if c := m.Value.Certificate; !c.End.IsZero() && (row.Certificate.End.IsZero() || c.End.Before(row.Certificate.End)) {
 			row.Certificate = c
 		}
-	}
-	for state, n := range states {
-		row.States = append(row.States, ui.Count{State: string(state), N: n})
 	}
 	slices.SortFunc(row.States, func(a, b ui.Count) int { return strings.Compare(a.State, b.State) })
 	if remembered, ok := s.State.RKEStates.Get(d.Key); ok {
@@ -125,6 +121,17 @@ func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machi
 		}
 	}
 	return row
+}
+
+// counted counts one more of a state, of which there are few.
+func counted(all []ui.Count, state string) []ui.Count {
+	for i := range all {
+		if all[i].State == state {
+			all[i].N++
+			return all
+		}
+	}
+	return append(all, ui.Count{State: state, N: 1})
 }
 
 // rehearsals are those of the snapshots of a cluster. Why one that is due does not begin is what was noted of that.

@@ -22,7 +22,7 @@ func (s *Source) machines(who auth.Identity, clusterID string) []apitypes.Machin
 	all := s.State.Machines.List()
 	shown := make([]apitypes.Machine, 0, len(all))
 	for _, d := range all {
-		if (clusterID == "" || d.Value.ClusterID == clusterID) && auth.May(who, auth.Get, aboutMachine(&d.Value)) {
+		if (clusterID == "" || d.Value.ClusterID == clusterID) && auth.May(who, auth.Get, aboutMachine(&d)) {
 			shown = append(shown, views.OfMachine(d))
 		}
 	}
@@ -31,7 +31,7 @@ func (s *Source) machines(who auth.Identity, clusterID string) []apitypes.Machin
 
 func (s *Source) machine(who auth.Identity, key string) (ui.Machine, bool) {
 	d, ok := s.State.Machines.Get(key)
-	if !ok || !auth.May(who, auth.Get, aboutMachine(&d.Value)) {
+	if !ok || !auth.May(who, auth.Get, aboutMachine(&d)) {
 		return ui.Machine{}, false
 	}
 	m := ui.Machine{Machine: views.OfMachine(d), Certificate: d.Value.Certificate}

@@ -4,6 +4,7 @@ package live
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -12,14 +13,15 @@ import (
 const (
 	// leastGap is from the begin of one drawing of a picture to that of the next: five a second at most.
 	leastGap = 200 * time.Millisecond
-	// part is how much of the processors' time all drawing takes in the long run: one in so many. burst may be taken at
-	// once, so that no page waits while little changes.
-	part  = 24
-	burst = 500 * time.Millisecond
+	// part is how much of the processors' time all drawing takes in the long run, one in so many, and idlePart how much while the
+	// server has nothing else to do. burst may be taken at once, so that no page waits while little changes.
+	part     = 24
+	idlePart = 4
+	burst    = 500 * time.Millisecond
+	// look is how often it is looked at how busy the server is.
+	look = 100 * time.Millisecond
 	// delivery is what it takes to give a drawing to one page, about.
 	delivery = 50 * time.Microsecond
-	// mostCost bounds what one drawing is charged with, as a machine that stood still is no drawing's cost.
-	mostCost = 500 * time.Millisecond
 	// mostAsks is how many pictures ask others at once.
 	mostAsks = 16
 )
@@ -48,25 +50,32 @@ type Draw func(changed bool) Drawing
 type Board struct {
 	hub   *Hub
 	fault func(error)
+	cores float64
 	slots int // how many are drawn at once
-	rate  float64
 	asks  chan struct{}
+	// used are the processors' time that the server has taken, and that of the thread that asks.
+	used func() (server, thread time.Duration)
 
 	// mu is taken under hub.mu by what the hub tells, so the hub is never called under it.
 	mu       sync.Mutex
 	pictures map[string]*picture
 	drawing  int
-	// left is the time that drawing may take now, as of counted.
+	// left is the processors' time that drawing may take now, as of counted, and rate what is added to it.
 	left    time.Duration
 	counted time.Time
-	wake    *time.Timer
+	rate    float64
+	// drawn is the time that drawings have taken since seen, when the server had taken busy.
+	drawn, busy time.Duration
+	seen        time.Time
+	wake        *time.Timer
 }
 
 // NewBoard makes a board for so many processors. fault hears of drawings that failed.
 func NewBoard(hub *Hub, processors int, fault func(error)) *Board {
+	now := time.Now()
 	return &Board{
-		hub: hub, fault: fault, slots: max(1, processors/2), rate: float64(processors) / part, asks: make(chan struct{}, mostAsks),
-		pictures: map[string]*picture{}, left: burst, counted: time.Now(),
+		hub: hub, fault: fault, cores: float64(processors), slots: max(1, processors/2), rate: float64(processors) / part, asks: make(chan struct{}, mostAsks),
+		used: used, pictures: map[string]*picture{}, left: burst, counted: now, seen: now,
 	}
 }
 
@@ -253,6 +262,12 @@ func (b *Board) until() time.Duration {
 	now := time.Now()
 	b.left = min(burst, b.left+time.Duration(float64(now.Sub(b.counted))*b.rate))
 	b.counted = now
+	if past := now.Sub(b.seen); past >= look {
+		server, _ := b.used()
+		others := max(0, float64(server-b.busy-b.drawn)/float64(past)/b.cores)
+		b.rate = b.cores * max(1.0/part, 1.0/idlePart-others)
+		b.busy, b.drawn, b.seen = server, 0, now
+	}
 	if b.left > 0 {
 		return 0
 	}
@@ -272,8 +287,12 @@ func (b *Board) later(wait time.Duration) {
 
 // draw makes the drawing of a number and gives it to the pages.
 func (b *Board) draw(p *picture, number uint64, draw Draw, changed bool) {
-	began, revision := time.Now(), b.hub.Revision()
+	runtime.LockOSThread() // whose time is counted, which a drawing does not wait in
+	_, before := b.used()
+	revision := b.hub.Revision()
 	d := b.guarded(draw, changed)
+	_, after := b.used()
+	runtime.UnlockOSThread()
 	missed := d.Topics != nil && p.watch.Of(d.Topics, revision)
 	b.mu.Lock()
 	b.drawing--
@@ -282,7 +301,8 @@ func (b *Board) draw(p *picture, number uint64, draw Draw, changed bool) {
 		p.due, p.changed = true, true
 	}
 	b.until()
-	b.left -= min(time.Since(began), mostCost) + time.Duration(len(p.viewers))*delivery
+	b.left -= after - before + time.Duration(len(p.viewers))*delivery
+	b.drawn += after - before
 	if d.ID != "" || d.Err != nil {
 		p.now, p.at = d, number
 		for v := range p.viewers {

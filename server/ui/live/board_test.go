@@ -17,7 +17,20 @@ type easel struct {
 	state string
 	takes time.Duration
 	order []string // the keys, as they were drawn
+	spent time.Duration
 	hub   Hub
+}
+
+// board is one of a server with two processors, of which other work takes a part.
+func (e *easel) board(others float64) *Board {
+	b, began := NewBoard(&e.hub, 2, nil), time.Now()
+	b.used = func() (server, thread time.Duration) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		now := time.Since(began)
+		return time.Duration(2*others*float64(now)) + e.spent, now
+	}
+	return b
 }
 
 func (e *easel) set(state string) {
@@ -34,6 +47,9 @@ func (e *easel) draws(key string) Draw {
 		d := Drawing{ID: key + " " + e.state, Topics: []string{"state"}}
 		e.mu.Unlock()
 		time.Sleep(e.takes)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.spent += e.takes
 		return d
 	}
 }
@@ -63,7 +79,7 @@ func TestPicturesAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer time.Sleep(time.Minute) // until all has ended
 		e := &easel{state: "1", takes: 10 * time.Millisecond}
-		b := NewBoard(&e.hub, 2, nil)
+		b := e.board(1)
 		a, second, other := b.Open(), b.Open(), b.Open()
 		a.Show("admin", e.draws("admin"))
 		if got := shows(t, a); got != "admin 1" {
@@ -117,7 +133,7 @@ func TestNewestWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer time.Sleep(time.Minute) // until all has ended
 		e := &easel{state: "1", takes: 10 * time.Millisecond}
-		b := NewBoard(&e.hub, 2, nil)
+		b := e.board(1)
 		v := b.Open()
 		defer v.Close()
 		v.Show("k", e.draws("k"))
@@ -155,7 +171,7 @@ func TestGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer time.Sleep(time.Minute) // until all has ended
 		e := &easel{takes: time.Millisecond}
-		b := NewBoard(&e.hub, 2, nil)
+		b := e.board(1)
 		v := b.Open()
 		defer v.Close()
 		v.Show("k", e.draws("k"))
@@ -177,7 +193,7 @@ func TestFairness(t *testing.T) {
 		defer time.Sleep(time.Minute) // until all has ended
 		const pictures = 50
 		e := &easel{takes: 10 * time.Millisecond}
-		b := NewBoard(&e.hub, 2, nil)
+		b := e.board(1)
 		for i := range pictures {
 			v := b.Open()
 			defer v.Close()
@@ -209,7 +225,7 @@ func TestManyPagesGoFirst(t *testing.T) {
 		defer time.Sleep(5 * time.Minute) // until all has ended
 		const single, viewers, lasts = 100, 250, time.Minute
 		e := &easel{takes: 10 * time.Millisecond}
-		b := NewBoard(&e.hub, 2, nil)
+		b := e.board(1)
 		show := func(key string) {
 			v := b.Open()
 			t.Cleanup(v.Close)
@@ -242,19 +258,23 @@ func TestManyPagesGoFirst(t *testing.T) {
 	})
 }
 
-// TestPartOfTheTime: a few pages are drawn as fast as they can, and hundreds of different ones take a small part of the time.
+// TestPartOfTheTime: a few pages are drawn as fast as they can, and hundreds of different ones take a small part of the time
+// while the server has other work, and a larger one while it has none.
 func TestPartOfTheTime(t *testing.T) {
 	for _, c := range []struct {
 		pictures, viewers int
+		others            float64
 		least, most       time.Duration
 	}{
-		{1, 1, 0, 0}, {20, 1, 0, 0}, {2, 250, 0, 0},
-		{500, 1, 45 * time.Second, time.Minute}, // 5 s of drawing, of which half a second at once and the rest at a twelfth of a processor
+		{1, 1, 1, 0, 0}, {20, 1, 1, 0, 0}, {2, 250, 1, 0, 0},
+		// 5 s of drawing, of which half a second at once and the rest at a twelfth of a processor, or at half of one.
+		{500, 1, 1, 45 * time.Second, time.Minute}, {500, 1, 0.25, 45 * time.Second, time.Minute}, {500, 1, 0, 8 * time.Second, 11 * time.Second},
+		{500, 1, 0.125, 16 * time.Second, 21 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			defer time.Sleep(time.Minute) // until all has ended
 			e := &easel{takes: 10 * time.Millisecond}
-			b := NewBoard(&e.hub, 2, nil)
+			b := e.board(c.others)
 			var all []*Viewer
 			for i := range c.pictures {
 				for range c.viewers {
@@ -279,7 +299,7 @@ func TestPartOfTheTime(t *testing.T) {
 			took := time.Since(began)
 			drawing := time.Duration(c.pictures) * e.takes
 			if least, most := max(c.least, drawing), max(c.most, drawing+time.Millisecond); took < least || took > most {
-				t.Errorf("%d pictures with %d pages each took %s, want %s to %s", c.pictures, c.viewers, took, least, most)
+				t.Errorf("%d pictures with %d pages each beside other work of %g took %s, want %s to %s", c.pictures, c.viewers, c.others, took, least, most)
 			}
 		})
 	}
@@ -290,7 +310,7 @@ func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer time.Sleep(time.Minute) // until all has ended
 		e := &easel{state: "1", takes: time.Millisecond}
-		b := NewBoard(&e.hub, 2, nil)
+		b := e.board(1)
 		v, other := b.Open(), b.Open()
 		defer v.Close()
 		defer other.Close()
