@@ -15,8 +15,8 @@ const (
 	leastGap = 200 * time.Millisecond
 	// part is how much of the processors' time all drawing takes in the long run, one in so many, and idlePart how much while the
 	// server has nothing else to do. burst may be taken at once, so that no page waits while little changes.
-	part     = 24
-	idlePart = 4
+	part     = 36
+	idlePart = 3
 	burst    = 500 * time.Millisecond
 	// look is how often it is looked at how busy the server is.
 	look = 100 * time.Millisecond
