@@ -31,6 +31,7 @@ const (
 	maxAfter       = 400 // MiB
 	rollOutLimit   = 5 * time.Minute
 	connectAtOnce  = 32
+	idleFor        = time.Minute
 	registerAtOnce = 64
 )
 
@@ -39,10 +40,13 @@ func (b *bench) fleets(ctx context.Context) error {
 	// The simulated agents are not what is measured: their garbage shall not take the server's processors.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	for _, n := range b.agents {
-		if err := enoughFiles(2 * n); err != nil {
-			return err
+		tooMany := enoughFiles(2 * n) // in a roll-out an agent has a second connection
+		if tooMany != nil {
+			if err := enoughFiles(n); err != nil {
+				return err
+			}
 		}
-		if err := b.fleet(ctx, n); err != nil {
+		if err := b.fleet(ctx, n, tooMany); err != nil {
 			return fmt.Errorf("%d agents: %w", n, err)
 		}
 		debug.FreeOSMemory()
@@ -59,7 +63,8 @@ type fleet struct {
 	group  sync.WaitGroup
 }
 
-func (b *bench) fleet(ctx context.Context, n int) (err error) {
+// fleet measures one. No plan is rolled out where tooMany says why.
+func (b *bench) fleet(ctx context.Context, n int, tooMany error) (err error) {
 	dir := filepath.Join(b.dir, fmt.Sprint("fleet-", n))
 	b.say("%d agents: starting a server", n)
 	s, err := b.startServer(ctx, dir)
@@ -77,6 +82,10 @@ func (b *bench) fleet(ctx context.Context, n int) (err error) {
 	defer cancel()
 	if err := b.connectFleet(ctx, f); err != nil {
 		return err
+	}
+	if tooMany != nil {
+		b.table.note(fmt.Sprintf("%d agents: new plan to all", n), "not measured: "+tooMany.Error())
+		return nil
 	}
 	return b.rollOut(ctx, f)
 }
@@ -118,12 +127,31 @@ func (b *bench) connectFleet(ctx context.Context, f *fleet) error {
 	b.table.note(name+"of that in use by the server's heap, stacks",
 		kib(perAgent(watchingHeap.live, emptyHeap.live))+", "+kib(perAgent(watchingHeap.stacks, emptyHeap.stacks)))
 	b.table.note(name+"registered, connected within", fmt.Sprintf("%.1f s, %.1f s", registering.Seconds(), connecting.Seconds()))
+	used, err := process.ProcessorTime(f.server.process.PID(), false)
+	if err != nil {
+		return err
+	}
+	if err := rest(ctx, idleFor); err != nil {
+		return err
+	}
+	after, err := process.ProcessorTime(f.server.process.PID(), false)
+	if err != nil {
+		return err
+	}
+	b.table.note(name+"all idle: server memory (resident); processor time in a minute, of one core",
+		fmt.Sprintf("%s; %.2f s, %.1f %%", inMiB(watching.resident), (after-used).Seconds(), 100*float64(after-used)/float64(idleFor)))
 	return nil
 }
 
 // registerFleet lets all machines join the one cluster by its token.
 func (b *bench) registerFleet(ctx context.Context, f *fleet) error {
 	b.say("%d agents: registering", len(f.agents))
+	// All of them come from one address, which is allowed so many.
+	for _, name := range []string{"registration-rate-per-minute", "registration-quota"} {
+		if _, err := f.server.ask(ctx, http.MethodPut, "/v3/settings/"+name, "application/json", strings.NewReader(`{"value":"0"}`)); err != nil {
+			return err
+		}
+	}
 	err := inParallel(len(f.agents), registerAtOnce, func(i int) error {
 		m, err := f.server.register(ctx, f.server.joining, fmt.Sprint("bench-", i), workerRole)
 		f.agents[i] = &simulated{machine: m, shared: f.shared, dialer: f.shared.dialer.agent()}

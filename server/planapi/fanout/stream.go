@@ -273,13 +273,15 @@ func (s *stream) tick() {
 // real time, with any clock that the server's records have.
 func (s *stream) left() time.Duration { return time.Until(s.until) }
 
-// pause is the time to the next tick.
+// pause is the time to the next tick. Ticks are spread, but some of them fall together: of thousands of streams in which nothing
+// happens each would wake a processor that sleeps.
 func (s *stream) pause() time.Duration {
 	if !s.bookmarks {
 		return s.left()
 	}
 	third := s.hub.options.Heartbeat / 3
-	return min(s.left(), 2*third+rand.N(2*third+1)) // #nosec G404 -- spreads load, nothing secret
+	next := time.Now().Add(2*third + rand.N(2*third+1)) // #nosec G404 -- spreads load, nothing secret
+	return min(s.left(), time.Until(next.Truncate(third/60)))
 }
 
 // bookmarkFrame says up to where the stream is complete; end marks the end of the
