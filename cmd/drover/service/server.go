@@ -89,6 +89,7 @@ func (a *App) serve(ctx context.Context, f serverFlags) error {
 	}
 	stopWatch := Watch(ctx, o.DataDir, o.Logger)
 	defer stopWatch()
+	defer giveBack(ctx)()
 	if f.pprof == "" {
 		return server.Run(ctx, o)
 	}
