@@ -463,7 +463,7 @@ var places = map[string]struct {
 	"server/ui": {
 		why: "Templates are the binary's own and html/template's, which escapes all data; the one template.HTML is what such a " +
 			"template has made, a page of docs, or digits of a time (stamp).",
-		sites: []string{"template in New", "template in UI.Show", "template in package level ×2", "template in stamp ×2"},
+		sites: []string{"template in New", "template in UI.Show", "template in package level ×2", "template in remembered ×4", "template in stamp ×2"},
 	},
 	"installers/versions": {
 		why: "The file is given by a flag, and the copy lies in the data directory; addresses are fetched by server/outgoing, " +

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Files are the pages, in Markdown, and their picture.
+// Files are the pages, in Markdown, and their pictures.
 //
-//go:embed README.md benchmarks.md page.png start how-to explanation reference/*.md
+//go:embed README.md benchmarks.md page.png growth-machines.svg growth-clusters.svg start how-to explanation reference/*.md
 var Files embed.FS
 
 // Base is where a server shows them, below its address.
@@ -34,6 +34,11 @@ func Shown(path string) string {
 		anchor = "#" + anchor
 	}
 	return Base + name + anchor
+}
+
+// Picture says whether a path is that of a picture, below Base as in Files.
+func Picture(path string) bool {
+	return slices.Contains([]string{"page.png", "growth-machines.svg", "growth-clusters.svg"}, path)
 }
 
 // address is a page as messages name it.

@@ -241,7 +241,6 @@ func (b *bench) wire(o benchOptions) {
 		Tunnel:   func(records.Subject) observed.Tunnel { return observed.Tunnel{} },
 	})
 	b.events = events.New(events.Options{State: b.st, Now: b.now, Logger: log})
-	b.t.Cleanup(b.events.Close)
 	if b.audit, err = audit.Open(audit.Options{
 		Dir: b.t.TempDir(), Server: "bench:8443", Setting: func(name string) string { return b.set.Get(name).Value }, Now: b.now, Logger: log,
 	}); err != nil {

@@ -102,7 +102,12 @@ func (c *Clusters) Run(ctx context.Context) error {
 		default:
 		}
 	}
-	defer c.State.Clusters.Observe(func(store.Event[records.Cluster]) { signal() })()
+	defer c.State.Clusters.Observe(func(e store.Event[records.Cluster]) {
+		is := e.Type == store.Put && c.watched(store.Document[records.Cluster]{Key: e.Key, Value: e.Value})
+		if is != (c.watcher(records.ClusterKey(e.Key)) != nil) { // each look is at all clusters
+			signal()
+		}
+	})()
 	defer c.State.Machines.Observe(func(e store.Event[records.Machine]) {
 		if c.machineChanged(e) {
 			signal()

@@ -296,41 +296,25 @@ func TestReadyAndActive(t *testing.T) {
 			if ok != (c.want != "") || first.ID != c.want {
 				t.Errorf("active is %q, %v, want %q", first.ID, ok, c.want)
 			}
-			for _, o := range c.all {
-				if want := o.ID == c.want || o.Subject == "t"; Ready(o, c.all) != want {
-					t.Errorf("%s is ready: %v, want %v", o.ID, !want, want)
-				}
-			}
 		})
-	}
-	if o := made("a", "s", Queued, 1); !Ready(o, nil) || Ready(o, []Operation{made("b", "s", Running, 2)}) {
-		t.Error("an operation outside of all is not judged like one in it")
-	}
-	if o := made("a", "s", Queued, 1); !Ready(o, []Operation{made("a", "s", Running, 1)}) {
-		t.Error("an operation stands in its own way")
 	}
 }
 
-// Of whatever is there, at most one of a subject is ready, and it is the active one; when it
-// ends the next one is.
+// TestOneAtATime: of whatever is there, in whatever order it is listed, the same one of a subject is active, and it has not ended.
 func TestOneAtATime(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
 		var all []Operation
 		for i := range 1 + random.IntN(8) {
-			all = append(all, made(fmt.Sprint("op-", i), fmt.Sprint(random.IntN(2)), States()[random.IntN(6)], random.IntN(4)))
+			all = append(all, made(fmt.Sprint("op-", i), "s", States()[random.IntN(6)], random.IntN(4)))
 		}
-		for _, subject := range []string{"0", "1"} {
-			var ready []string
-			for _, o := range all {
-				if o.Subject == subject && Ready(o, all) {
-					ready = append(ready, o.ID)
-				}
-			}
-			first, ok := Active(subject, all)
-			if ok && !slices.Equal(ready, []string{first.ID}) || !ok && ready != nil {
-				t.Fatalf("ready are %v, active is %q, of %v", ready, first.ID, all)
-			}
+		first, ok := Active("s", all)
+		if left := slices.ContainsFunc(all, func(o Operation) bool { return !o.State.Ended() }); ok != left || ok && first.State.Ended() {
+			t.Fatalf("active is %q, %v, of %v", first.ID, ok, all)
+		}
+		random.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+		if again, _ := Active("s", all); again.ID != first.ID {
+			t.Fatalf("active is %q, and in another order %q, of %v", first.ID, again.ID, all)
 		}
 	}
 }
@@ -364,8 +348,8 @@ func TestBegin(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
-			if Ready(got, append(c.all, got)) != (c.want == Running) {
-				t.Errorf("%s and ready disagree", c.want)
+			if first, _ := Active("s", append(c.all, got)); (first.ID == got.ID) != (c.want == Running) {
+				t.Errorf("%s, and %s is active", c.want, first.ID)
 			}
 		})
 	}

@@ -87,21 +87,6 @@ func Next(subject string, all []Operation) (Operation, bool) {
 	return o, ok && o.State == Queued
 }
 
-// Ready says that an operation may run: it has not ended, and none of its subject that has not
-// ended comes before it. It does not matter whether it is in all. The code that does the work asks it of
-// a running operation, too: two that began in the same moment then run one after the other.
-func Ready(o Operation, all []Operation) bool {
-	if o.State.Ended() {
-		return false
-	}
-	for _, other := range all {
-		if other.ID != o.ID && other.Subject == o.Subject && !other.State.Ended() && order(other, o) < 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // Begin is a new operation in its first state: running when nothing of its subject is under
 // way, and otherwise queued when that is asked for. It starts when it was created. It returns
 // *BusyError when it may not wait in the queue, and *QueueFullError when too many do.

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/utils/lru"
+
 	"github.com/drover-project/drover/docs"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -60,33 +62,34 @@ func (u *UI) functions() template.FuncMap {
 		"asset": u.assetURL, "home": func() string { return Home }, "tone": picture.Tone, "mark": picture.Mark, "time": stamp, "span": span, "size": sizeOf,
 		"cluster": ClusterURL, "machine": MachineURL, "operation": OperationURL, "fleet": FleetURL, "percent": percent, "join": strings.Join, "quoted": Quoted,
 		"host": picture.Host, "ended": ended, "short": short, "lines": lines, "side": side, "linked": docs.Linked, "explained": docs.Command, "documented": docs.Shown, "why": whyCommand, "area": area, "rare": rare,
-		"row": u.row,
+		"row": remembered(func() *template.Template { return u.templates }),
 	}
 }
 
 // mostRows is how many rows of lists are remembered, of about a KiB each.
 const mostRows = 4096
 
-// row is a row of a list by its template: the one that was drawn before of the same value, as most rows of a list that is drawn
-// again are as they were. The values of rows are told apart by their JSON, so each field that a row shows is in that.
-func (u *UI) row(name string, value any) (template.HTML, error) {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return "", err
-	}
-	key := sha256.Sum256(append(text, name...))
-	if drawn, ok := u.rows.Get(key); ok {
-		if drawn, ok := drawn.(template.HTML); ok {
-			return drawn, nil
+// remembered draws rows of lists by their templates: a row that was drawn before of the same value is that one, as most rows of a
+// list that is drawn again are as they were. Values are told apart by their JSON, so each field that a row shows is in that.
+func remembered(templates func() *template.Template) func(name string, value any) (template.HTML, error) {
+	rows := lru.New(mostRows)
+	return func(name string, value any) (template.HTML, error) {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return "", err
 		}
+		key := sha256.Sum256(append(text, name...))
+		if drawn, ok := rows.Get(key); ok {
+			return drawn.(template.HTML), nil //nolint:forcetypeassert // nothing else is in there
+		}
+		var out strings.Builder
+		err = templates().ExecuteTemplate(&out, name, value)
+		drawn := template.HTML(out.String()) // #nosec G203 -- of a template, which has escaped it
+		if err == nil {
+			rows.Add(key, drawn)
+		}
+		return drawn, err
 	}
-	var out strings.Builder
-	if err := u.templates.ExecuteTemplate(&out, name, value); err != nil {
-		return "", err
-	}
-	drawn := template.HTML(out.String()) // #nosec G203 -- of a template, which has escaped it
-	u.rows.Add(key, drawn)
-	return drawn, nil
 }
 
 func pathOf(kind, key string) string {

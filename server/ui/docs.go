@@ -19,7 +19,7 @@ type shownDocs struct {
 	Found []docs.Hit
 }
 
-// Docs is GET /dashboard/docs/{path...}: a page, the picture, or with ?q= what was found.
+// Docs is GET /dashboard/docs/{path...}: a page, a picture, or with ?q= what was found.
 func Docs(u *UI) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
 		if who, err := u.Auth.Authenticate(c.R); err == nil && who.ClusterID == "" {
@@ -29,7 +29,7 @@ func Docs(u *UI) route.Handler {
 		if to, moved := docs.Moved(path); moved {
 			return u.LeadTo(c, docs.Base+to), nil
 		}
-		if path == "page.png" {
+		if docs.Picture(path) {
 			headers(c.W.Header())
 			http.ServeFileFS(c.W, c.R, docs.Files, path)
 			return route.Answer{}, nil

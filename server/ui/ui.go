@@ -26,8 +26,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/utils/lru"
-
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -73,7 +71,6 @@ type UI struct {
 	drawing chan struct{}
 	board   *live.Board // of those that stay open
 	packers sync.Pool   // of *gzip.Writer: each holds some 800 KiB
-	rows    *lru.Cache  // of lists, as they were drawn
 }
 
 //go:embed templates
@@ -88,7 +85,7 @@ func New(o Options) (*UI, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	processors := runtime.GOMAXPROCS(0)
-	u := &UI{Options: o, drawing: make(chan struct{}, max(1, processors/2)), rows: lru.New(mostRows)}
+	u := &UI{Options: o, drawing: make(chan struct{}, max(1, processors/2))}
 	u.board = live.NewBoard(o.Changes, processors, func(err error) { o.Logger.Error("a page that is open cannot be drawn", "error", err) })
 	var err error
 	if u.templates, err = template.New("").Funcs(u.functions()).ParseFS(files, "templates/*.html"); err != nil {

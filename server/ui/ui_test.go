@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"html/template"
 	"net/url"
 	"reflect"
 	"strings"
@@ -43,6 +44,10 @@ func TestRowsAreRemembered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	draw, ok := u.functions()["row"].(func(string, any) (template.HTML, error))
+	if !ok {
+		t.Fatal("templates have no function row")
+	}
 	rows := map[string]bool{}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for range 2 { // the second time from memory
@@ -58,7 +63,7 @@ func TestRowsAreRemembered(t *testing.T) {
 			{"machineRow", apitypes.Machine{Name: "harbour"}},
 			{"machineRow", apitypes.Machine{Name: "harbour", Cause: "no disk", Since: at}},
 		} {
-			row, err := u.row(one.name, one.value)
+			row, err := draw(one.name, one.value)
 			if err != nil {
 				t.Fatal(err)
 			}

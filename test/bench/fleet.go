@@ -46,9 +46,11 @@ func (b *bench) fleets(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := b.fleet(ctx, n, tooMany); err != nil {
+		f, err := b.fleet(ctx, n, tooMany)
+		if err != nil {
 			return fmt.Errorf("%d agents: %w", n, err)
 		}
+		b.machines.add(n, f.costs)
 		debug.FreeOSMemory()
 	}
 	return nil
@@ -61,33 +63,34 @@ type fleet struct {
 	agents []*simulated
 	failed chan error // the first agent that cannot go on
 	group  sync.WaitGroup
+	costs  costs
 }
 
 // fleet measures one. No plan is rolled out where tooMany says why.
-func (b *bench) fleet(ctx context.Context, n int, tooMany error) (err error) {
+func (b *bench) fleet(ctx context.Context, n int, tooMany error) (f *fleet, err error) {
 	dir := filepath.Join(b.dir, fmt.Sprint("fleet-", n))
 	b.say("%d agents: starting a server", n)
 	s, err := b.startServer(ctx, dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.stop(ctx), os.RemoveAll(dir)) }()
-	f := &fleet{server: s, agents: make([]*simulated, n), failed: make(chan error, 1)}
+	f = &fleet{server: s, agents: make([]*simulated, n), failed: make(chan error, 1), costs: costs{}}
 	if f.shared, err = newShared(s, n); err != nil {
-		return err
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer f.group.Wait()
 	defer f.close()
 	defer cancel()
 	if err := b.connectFleet(ctx, f); err != nil {
-		return err
+		return nil, err
 	}
 	if tooMany != nil {
 		b.table.note(fmt.Sprintf("%d agents: new plan to all", n), "not measured: "+tooMany.Error())
-		return nil
+		return f, nil
 	}
-	return b.rollOut(ctx, f)
+	return f, b.rollOut(ctx, f)
 }
 
 // connectFleet registers and connects all agents, and measures what that costs the server.
@@ -142,6 +145,8 @@ func (b *bench) connectFleet(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
+	f.costs["idle: resident memory, MiB"] = mib(rested.resident)
+	f.costs["idle: processor, % of a core"] = 100 * float64(after-used) / float64(idleFor)
 	b.table.note(name+"all idle for three minutes: server memory (resident); processor time, of one core",
 		fmt.Sprintf("%s (of it anonymous %s); %.2f s, %.1f %%", inMiB(rested.resident), inMiB(rested.anonymous), (after-used).Seconds(), 100*float64(after-used)/float64(idleFor)))
 	return nil
@@ -214,6 +219,9 @@ func (b *bench) rollOut(ctx context.Context, f *fleet) error {
 	}
 	name := fmt.Sprintf("%d agents: ", n)
 	limit := maxRollOut * time.Duration(n) / budgetAgents
+	f.costs["new plan to all, reported back, s"] = took.Seconds()
+	f.costs["the same: processor time, s"] = (used - cpu).Seconds()
+	f.costs["after it: resident memory, MiB"] = mib(after.resident)
 	b.table.measure(name+"new plan to all, all reported back", fmt.Sprintf("%.2f s", took.Seconds()), float64(took), fmt.Sprintf("≤ %.1f s", limit.Seconds()), float64(limit))
 	b.table.note(name+"of that until the last plan was written", fmt.Sprintf("%.2f s", written.Seconds()))
 	b.table.note(name+"processor time of the server, of the simulated agents", fmt.Sprintf("%.2f s, %.2f s", (used-cpu).Seconds(), (ownUsed-ownCPU).Seconds()))

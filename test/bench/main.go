@@ -42,12 +42,17 @@ type options struct {
 	count   int
 	profile string
 	peer    string
+	charts  string
+	// clusterCounts are the numbers of clusters that a server starts on.
+	clusterCounts []int
 }
 
 func parse(args []string, errs io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	agents := flags.String("agents", "1000,5000", "numbers of simulated agents, each measured on a fresh server")
+	clusters := flags.String("clusters", "1000", "numbers of clusters, each on a fresh server that is then started again")
+	flags.StringVar(&o.charts, "charts", "", "directory for charts of how costs grow with -agents and -clusters")
 	skip := flags.String("skip", "", "parts to leave out, of "+strings.Join(partNames(), ","))
 	only := flags.String("only", "", "parts to run, and no others")
 	flags.IntVar(&o.count, "applies", 10_000, "plans after which the agent's memory is compared with that after 100; at most 100 leaves it out")
@@ -59,12 +64,11 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	for _, text := range strings.FieldsFunc(*agents, isComma) {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return o, fmt.Errorf("-agents: %q is not a number of agents", text)
-		}
-		o.agents = append(o.agents, n)
+	var err2 error
+	o.agents, err = numbers("-agents", *agents)
+	o.clusterCounts, err2 = numbers("-clusters", *clusters)
+	if err := errors.Join(err, err2); err != nil {
+		return o, err
 	}
 	if o.skip, err = partsOf("-skip", *skip); err != nil {
 		return o, err
@@ -82,6 +86,18 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 		return o, errors.New("-rounds and -writers are at least 1, -cold at least 0")
 	}
 	return o, nil
+}
+
+// numbers are those of an option.
+func numbers(option, list string) (all []int, err error) {
+	for _, text := range strings.FieldsFunc(list, isComma) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%s: %q is not a number", option, text)
+		}
+		all = append(all, n)
+	}
+	return all, nil
 }
 
 // partsOf are the parts that an option names.
@@ -103,7 +119,9 @@ type bench struct {
 	module string // the sources, where bin/ is
 	dir    string // everything that is made, removed at the end
 	table  *table
-	say    func(format string, args ...any)
+	// machines and clusters are what so many of them cost.
+	machines, clusters growth
+	say                func(format string, args ...any)
 }
 
 // part is a group of measures that can be left out.
@@ -122,7 +140,7 @@ var parts = [...]part{
 	{"join", (*bench).join},
 	{"change", (*bench).change},
 	{"pages", (*bench).pages},
-	{"cold", (*bench).coldStart},
+	{"cold", (*bench).coldStarts},
 	{"backup", (*bench).backup},
 	{"proxy", (*bench).kubeProxy},
 	{"rights", (*bench).rights},
@@ -144,7 +162,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &bench{options: o, table: newTable()}
+	b := &bench{options: o, table: newTable(), machines: growth{}, clusters: growth{}}
 	started := time.Now()
 	b.say = func(format string, args ...any) {
 		fmt.Fprintf(errs, "%6.1fs  %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
@@ -175,7 +193,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) (err error) {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
-	return b.table.print(out)
+	return errors.Join(b.table.print(out), b.drawCharts())
 }
 
 // machine notes what the figures depend on.

@@ -49,7 +49,7 @@ func Cluster(d store.Document[records.Cluster], machines int) map[string]any {
 	})
 	created := conditions.Condition{Type: "Created", Status: "True", LastUpdateTime: stamp(cl.Created)}
 	status["conditions"] = append([]conditions.Condition{created}, shown...)
-	return generic(map[string]any{
+	return Generic(map[string]any{
 		"apiVersion": clusterspec.APIVersion, "kind": clusterspec.Kind,
 		"metadata": metadata(cl.Object, d.Revision),
 		"spec":     cl.Spec,
@@ -64,7 +64,7 @@ func ManagementCluster(d store.Document[records.Cluster], machines int) map[stri
 	driver, provider := conditions.Driver(cl, machines)
 	about := cl.Object
 	about.Namespace, about.Name = "", cl.ID
-	return generic(map[string]any{
+	return Generic(map[string]any{
 		"apiVersion": ManagementVersion, "kind": clusterspec.Kind,
 		"metadata": metadata(about, d.Revision),
 		"spec": map[string]any{
@@ -94,8 +94,8 @@ func metadata(o records.Object, revision int64) map[string]any {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// generic is a value as its JSON: maps, lists and plain values, with whole numbers as int64.
-func generic(value any) map[string]any {
+// Generic is a value as its JSON: maps, lists and plain values, with whole numbers as int64.
+func Generic(value any) map[string]any {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return map[string]any{} // nothing here holds what JSON cannot

@@ -34,7 +34,7 @@ func Machine(d store.Document[records.Machine]) map[string]any {
 	if n := m.Status.Node; n != nil && n.ProviderID != "" {
 		spec["providerID"] = n.ProviderID
 	}
-	return generic(map[string]any{
+	return Generic(map[string]any{
 		"apiVersion": MachineVersion, "kind": "Machine",
 		"metadata": metadata(about, d.Revision), "spec": spec, "status": status,
 	})

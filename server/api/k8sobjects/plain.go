@@ -26,7 +26,7 @@ func Node(d store.Document[records.Machine]) map[string]any {
 		inner["nodeInfo"] = map[string]string{"kubeletVersion": n.KubeletVersion, "operatingSystem": m.OS}
 	}
 	status["internalNodeStatus"] = inner
-	return generic(map[string]any{
+	return Generic(map[string]any{
 		"apiVersion": ManagementVersion, "kind": "Node", "metadata": metadata(about, d.Revision), "status": status,
 		"spec": map[string]any{
 			"requestedHostname": m.NodeName, "displayName": m.NodeName, "etcd": m.Roles.Etcd, "controlPlane": m.Roles.ControlPlane, "worker": m.Roles.Worker,
@@ -41,7 +41,7 @@ func Token(d store.Document[records.Token], now time.Time) map[string]any {
 	if !t.Expires.IsZero() {
 		expires = stamp(t.Expires)
 	}
-	return generic(map[string]any{
+	return Generic(map[string]any{
 		"apiVersion": ManagementVersion, "kind": "Token", "metadata": metadata(records.Object{Name: t.Name, Created: t.Created}, d.Revision),
 		"userId": t.UserID, "authProvider": "local", "description": t.Description, "ttl": t.TTLMillis, "expiresAt": expires,
 		"expired": !t.Expires.IsZero() && !now.Before(t.Expires), "isDerived": !t.Session, "enabled": !t.Disabled, "clusterName": norman.Reference(t.ClusterID),
@@ -51,7 +51,7 @@ func Token(d store.Document[records.Token], now time.Time) map[string]any {
 // Preference is a management.cattle.io/v3 Preference, in the namespace of its user's id.
 func Preference(d store.Document[records.Preference]) map[string]any {
 	p := d.Value
-	return generic(map[string]any{
+	return Generic(map[string]any{
 		"apiVersion": ManagementVersion, "kind": "Preference", "value": p.Value,
 		"metadata": metadata(records.Object{Namespace: p.UserID, Name: p.Name, Created: p.Created}, d.Revision),
 	})
@@ -59,7 +59,7 @@ func Preference(d store.Document[records.Preference]) map[string]any {
 
 // Feature is a management.cattle.io/v3 Feature, which cannot be switched.
 func Feature(name, description string, on bool) map[string]any {
-	return generic(map[string]any{
+	return Generic(map[string]any{
 		"apiVersion": ManagementVersion, "kind": "Feature", "metadata": metadata(records.Object{Name: name}, 1),
 		"spec": map[string]any{"value": on}, "status": map[string]any{"default": on, "description": description, "dynamic": false, "lockedValue": on},
 	})

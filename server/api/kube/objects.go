@@ -128,11 +128,11 @@ func (a *API) management() *Resource {
 		return a.managed(d, a.o.MachineCount(id)), true
 	}
 	r.changed = func(c subscribe.Change) (string, *object, bool) {
-		if removed, gone := c.Removed.(records.Cluster); gone {
-			last := a.managed(store.Document[records.Cluster]{Key: c.Key, Revision: c.Revision, Value: removed}, 0)
+		d, gone, ok := subscribe.Of(c, a.o.State.Clusters)
+		if gone {
+			last := a.managed(d, 0)
 			return last.key, &last, true
 		}
-		d, ok := a.o.State.Clusters.Get(c.Key)
 		return d.Value.ID, nil, ok
 	}
 	r.remove = func(q *request, o object) error {

@@ -19,13 +19,13 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-func (a *API) clusterKind() *kind {
+func (a *API) clusterKind() *Kind {
 	text := norman.Field{Type: "string"}
 	quantities := norman.Field{Type: "map[string]"}
 	actions := rke1Actions()
 	actions["generateKubeconfig"] = norman.Action{Output: "generateKubeconfigOutput"}
-	return &kind{
-		schema: norman.Schema{
+	return &Kind{
+		Schema: norman.Schema{
 			ID: "cluster", Plural: "clusters",
 			Fields: norman.Fields(map[string]norman.Field{
 				"name":        {Type: "dnsLabel", Create: true, Update: true, Required: true},
@@ -40,8 +40,8 @@ func (a *API) clusterKind() *kind {
 			}),
 			ResourceActions: actions,
 		},
-		list: a.listClusters,
-		get:  a.getCluster,
+		List: a.listClusters,
+		Get:  a.getCluster,
 	}
 }
 

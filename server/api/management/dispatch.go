@@ -19,7 +19,7 @@ import (
 type Request struct {
 	*route.Call
 	api    *API
-	kind   *kind
+	kind   *Kind
 	id     string
 	object norman.Object
 }
@@ -31,7 +31,7 @@ func (r *Request) ID() string { return r.id }
 func (r *Request) Object() norman.Object { return r.object }
 
 // Schema is that of the type.
-func (r *Request) Schema() norman.Schema { return r.kind.schema }
+func (r *Request) Schema() norman.Schema { return r.kind.Schema }
 
 // Shown is the answer that shows a resource as it is now.
 func (r *Request) Shown(status int, o norman.Object) route.Answer {
@@ -46,7 +46,7 @@ type Body func(*Request, norman.Input) (route.Answer, error)
 
 // Handler reads the body first.
 func (do Body) Handler(c *Request) (route.Answer, error) {
-	in, err := c.Input(c.kind.schema)
+	in, err := c.Input(c.kind.Schema)
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -71,7 +71,7 @@ func (a *API) root(c *route.Call) map[string]any {
 	v := version()
 	links := map[string]string{"root": c.URLs.Base + "/", "self": c.URLs.Base + v.Path, "subscribe": c.URLs.Base + v.Path + "/subscribe"}
 	for _, k := range a.kinds {
-		links[k.schema.Plural] = c.URLs.Collection(k.schema)
+		links[k.Schema.Plural] = c.URLs.Collection(k.Schema)
 	}
 	return map[string]any{"id": v.Path, "type": "apiRoot", "baseType": "apiRoot", "apiVersion": v, "actions": map[string]string{}, "links": links}
 }
@@ -81,7 +81,7 @@ func (a *API) Schemas(c *route.Call) (route.Answer, error) {
 	c.SchemasAt("/v3")
 	schemas := make([]norman.Schema, len(a.kinds))
 	for i, k := range a.kinds {
-		schemas[i] = k.schema
+		schemas[i] = k.Schema
 	}
 	return sendSchemas(c, c.URLs, schemas)
 }
@@ -126,7 +126,7 @@ func (a *API) List(c *route.Call) (route.Answer, error) {
 }
 
 // start is the type that the row is for.
-func (a *API) start(c *route.Call) *kind {
+func (a *API) start(c *route.Call) *Kind {
 	c.SchemasAt("/v3")
 	return a.kindOf(string(c.Row.Access.Kind))
 }
@@ -160,7 +160,7 @@ func (a *API) Resource(do Handler) route.Handler {
 			return route.Answer{}, c.Denied()
 		}
 		if name, ok := verb.ActionName(); ok && !slices.Contains(r.object.Actions, name) {
-			return route.Answer{}, norman.Errorf(http.StatusNotFound, norman.ActionNotAvailable, "%s %s has no action %q now", r.kind.schema.ID, r.id, name)
+			return route.Answer{}, norman.Errorf(http.StatusNotFound, norman.ActionNotAvailable, "%s %s has no action %q now", r.kind.Schema.ID, r.id, name)
 		}
 		return do(r)
 	}
@@ -170,7 +170,7 @@ func (a *API) resource(c *route.Call) (*Request, error) {
 	r := &Request{Call: c, api: a, kind: a.start(c), id: c.Param("id")}
 	var ok bool
 	if r.object, ok = r.kind.find(c, r.id); !ok {
-		return nil, norman.Missing(r.kind.schema.ID, r.id)
+		return nil, norman.Missing(r.kind.Schema.ID, r.id)
 	}
 	if sub, ok := a.subOf(r.kind); ok {
 		c.SchemasAt(sub.path(r.id))
@@ -207,7 +207,7 @@ func Ignored(c *route.Call, body map[string]any) {
 type subAPI struct {
 	// word is what its paths begin with; kind the type whose ids follow.
 	word    string
-	kind    *kind
+	kind    *Kind
 	schemas []norman.Schema
 	// filter is the field by which types of the management API are narrowed to the context.
 	filter string
@@ -215,7 +215,7 @@ type subAPI struct {
 
 func (s subAPI) path(id string) string { return "/v3/" + s.word + "/" + url.PathEscape(id) }
 
-func (a *API) subOf(k *kind) (subAPI, bool) {
+func (a *API) subOf(k *Kind) (subAPI, bool) {
 	i := slices.IndexFunc(a.subs, func(s subAPI) bool { return s.kind == k })
 	if i < 0 {
 		return subAPI{}, false
@@ -267,8 +267,8 @@ func (a *API) ListIn(word string) route.Handler {
 		}
 		k := a.kindOf(string(c.Row.Access.Kind))
 		within := []norman.Condition{{Field: sub.filter, Modifier: "eq", Values: []string{id}}}
-		objects := slices.DeleteFunc(k.visible(c), func(o norman.Object) bool { return !k.schema.Match(o, within) })
-		self := u.At("", strings.ToLower(k.schema.Plural))
+		objects := slices.DeleteFunc(k.visible(c), func(o norman.Object) bool { return !k.Schema.Match(o, within) })
+		self := u.At("", strings.ToLower(k.Schema.Plural))
 		return route.Answer{Status: http.StatusOK, Body: a.collection(c, k, objects, self)}, nil
 	}
 }

@@ -23,10 +23,10 @@ import (
 // maxAction bounds the body of an action, in bytes.
 const maxAction = 64 << 10
 
-func (a *API) etcdBackupKind() *kind {
+func (a *API) etcdBackupKind() *Kind {
 	text := norman.Field{Type: "string"}
-	return &kind{
-		schema: norman.Schema{
+	return &Kind{
+		Schema: norman.Schema{
 			ID: "etcdBackup", Plural: "etcdBackups",
 			Fields: norman.Fields(map[string]norman.Field{
 				"labels": {Type: "map[string]"}, "annotations": {Type: "map[string]"}, // which are not kept
@@ -34,8 +34,8 @@ func (a *API) etcdBackupKind() *kind {
 				"backupConfig": {Type: "json", Nullable: true}, "status": {Type: "json"},
 			}),
 		},
-		list: a.listBackups,
-		get:  a.getBackup,
+		List: a.listBackups,
+		Get:  a.getBackup,
 	}
 }
 

@@ -66,7 +66,7 @@ type Options struct {
 // API serves /v3.
 type API struct {
 	Options
-	kinds []*kind // in the order in which links and schemas show them
+	kinds []*Kind // in the order in which links and schemas show them
 	verbs map[auth.Kind][]auth.Verb
 	subs  []subAPI
 }
@@ -77,12 +77,12 @@ func New(o Options) *API {
 		o.API = func(records.ClusterKey) observed.API { return observed.API{} }
 	}
 	a := &API{Options: o, verbs: map[auth.Kind][]auth.Verb{}}
-	a.kinds = []*kind{
+	a.kinds = []*Kind{
 		a.clusterKind(), a.registrationTokenKind(), a.nodeKind(), nodePoolKind(), a.etcdBackupKind(),
 		a.projectKind(), a.settingKind(), a.tokenKind(),
 	}
 	for _, k := range o.Kinds {
-		a.kinds = append(a.kinds, &kind{schema: k.Schema, list: k.List, get: k.Get, owner: k.Owner, changed: k.Changed})
+		a.kinds = append(a.kinds, &k)
 	}
 	a.subs = a.subAPIs()
 	return a
@@ -97,14 +97,14 @@ func (a *API) Learn(rows []route.Row) {
 		}
 	}
 	for _, k := range a.kinds {
-		k.schema.Version = version()
+		k.Schema.Version = version()
 		for _, m := range []struct {
 			verb   auth.Verb
 			method string
 			of     *[]string
 		}{
-			{auth.List, "GET", &k.schema.CollectionMethods}, {auth.Create, "POST", &k.schema.CollectionMethods},
-			{auth.Get, "GET", &k.schema.ResourceMethods}, {auth.Update, "PUT", &k.schema.ResourceMethods}, {auth.Remove, "DELETE", &k.schema.ResourceMethods},
+			{auth.List, "GET", &k.Schema.CollectionMethods}, {auth.Create, "POST", &k.Schema.CollectionMethods},
+			{auth.Get, "GET", &k.Schema.ResourceMethods}, {auth.Update, "PUT", &k.Schema.ResourceMethods}, {auth.Remove, "DELETE", &k.Schema.ResourceMethods},
 		} {
 			if slices.Contains(a.verbs[k.of()], m.verb) {
 				*m.of = append(*m.of, m.method)
@@ -119,30 +119,19 @@ func (a *API) SchemaOf(kind auth.Kind) (norman.Schema, bool) {
 	if k == nil {
 		return norman.Schema{}, false
 	}
-	return k.schema, true
+	return k.Schema, true
 }
 
 func version() norman.Version {
 	return norman.Version{Group: "management.cattle.io", Version: "v3", Path: "/v3"}
 }
 
-// kind is a type with its objects.
-type kind struct {
-	schema norman.Schema
-	// list is all objects; get is one of them.
-	list func(*route.Call) []norman.Object
-	get  func(c *route.Call, id string) (norman.Object, bool)
-	// owner is the id of the user whom an object belongs to; nil for types that belong to no user.
-	owner func(norman.Object) string
-	// changed is Kind.Changed.
-	changed func(c *route.Call, change subscribe.Change) (id string, removed *norman.Object)
-}
-
-// Kind is a type of another package, with its objects.
+// Kind is a type with its objects.
 type Kind struct {
 	Schema norman.Schema
-	List   func(*route.Call) []norman.Object
-	Get    func(c *route.Call, id string) (norman.Object, bool)
+	// List is all objects; Get is one of them.
+	List func(*route.Call) []norman.Object
+	Get  func(c *route.Call, id string) (norman.Object, bool)
 	// Owner is the id of the user whom an object belongs to; nil for types that belong to no user.
 	Owner func(norman.Object) string
 	// Changed is the id of the object that a change is about, "" for none, with its last form where it is gone.
@@ -150,22 +139,22 @@ type Kind struct {
 }
 
 // of is what auth.May knows the type by.
-func (k *kind) of() auth.Kind { return auth.Kind(k.schema.ID) }
+func (k *Kind) of() auth.Kind { return auth.Kind(k.Schema.ID) }
 
-func (k *kind) about(o norman.Object) auth.Object {
+func (k *Kind) about(o norman.Object) auth.Object {
 	about := auth.Object{Kind: k.of(), Key: o.ID}
 	about.Cluster, _ = o.Fields["clusterId"].(string)
 	about.Project, _ = o.Fields["projectId"].(string)
-	if k.owner != nil {
-		about.Owner = k.owner(o)
+	if k.Owner != nil {
+		about.Owner = k.Owner(o)
 	}
 	return about
 }
 
 // kindOf finds a type by id or plural, in any case.
-func (a *API) kindOf(name string) *kind {
-	i := slices.IndexFunc(a.kinds, func(k *kind) bool {
-		return strings.EqualFold(k.schema.ID, name) || strings.EqualFold(k.schema.Plural, name)
+func (a *API) kindOf(name string) *Kind {
+	i := slices.IndexFunc(a.kinds, func(k *Kind) bool {
+		return strings.EqualFold(k.Schema.ID, name) || strings.EqualFold(k.Schema.Plural, name)
 	})
 	if i < 0 {
 		return nil
@@ -174,16 +163,16 @@ func (a *API) kindOf(name string) *kind {
 }
 
 // visible are the objects that the caller may see.
-func (k *kind) visible(c *route.Call) []norman.Object {
-	if k.owner == nil && !auth.Somewhere(c.Who, auth.Get, k.of()) {
+func (k *Kind) visible(c *route.Call) []norman.Object {
+	if k.Owner == nil && !auth.Somewhere(c.Who, auth.Get, k.of()) {
 		return nil
 	}
-	return slices.DeleteFunc(k.list(c), func(o norman.Object) bool { return !auth.May(c.Who, auth.Get, k.about(o)) })
+	return slices.DeleteFunc(k.List(c), func(o norman.Object) bool { return !auth.May(c.Who, auth.Get, k.about(o)) })
 }
 
 // find is one object that the caller may see.
-func (k *kind) find(c *route.Call, id string) (norman.Object, bool) {
-	o, ok := k.get(c, id)
+func (k *Kind) find(c *route.Call, id string) (norman.Object, bool) {
+	o, ok := k.Get(c, id)
 	return o, ok && auth.May(c.Who, auth.Get, k.about(o))
 }
 
@@ -193,9 +182,9 @@ func (a *API) allows(who auth.Identity, verb auth.Verb, o auth.Object) bool {
 }
 
 // present shows an object to the caller.
-func (a *API) present(c *route.Call, k *kind, o norman.Object) map[string]any {
+func (a *API) present(c *route.Call, k *Kind, o norman.Object) map[string]any {
 	about := k.about(o)
-	return k.schema.Present(o, c.URLs, norman.Allowed{
+	return k.Schema.Present(o, c.URLs, norman.Allowed{
 		Update: a.allows(c.Who, auth.Update, about),
 		Remove: a.allows(c.Who, auth.Remove, about),
 		Action: func(name string) bool { return a.allows(c.Who, auth.Action(name), about) },
@@ -203,15 +192,15 @@ func (a *API) present(c *route.Call, k *kind, o norman.Object) map[string]any {
 }
 
 // collection shows a list to the caller; self is its URL when it is not the type's own.
-func (a *API) collection(c *route.Call, k *kind, objects []norman.Object, self string) map[string]any {
+func (a *API) collection(c *route.Call, k *Kind, objects []norman.Object, self string) map[string]any {
 	var actions []string
 	all := auth.Object{Kind: k.of()}
-	for name := range k.schema.CollectionActions {
+	for name := range k.Schema.CollectionActions {
 		if a.allows(c.Who, auth.CollectionAction(name), all) {
 			actions = append(actions, name)
 		}
 	}
-	return k.schema.Collection(objects, norman.List{
+	return k.Schema.Collection(objects, norman.List{
 		URLs: c.URLs, Values: c.Query(), Self: self, Creates: slices.Contains(a.verbs[all.Kind], auth.Create) && auth.Somewhere(c.Who, auth.Create, all.Kind), Actions: actions,
 		Show: func(o norman.Object) map[string]any { return a.present(c, k, o) },
 	})

@@ -16,11 +16,11 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-func (a *API) nodeKind() *kind {
+func (a *API) nodeKind() *Kind {
 	text := norman.Field{Type: "string"}
 	role := norman.Field{Type: "boolean", Default: false}
-	return &kind{
-		schema: norman.Schema{
+	return &Kind{
+		Schema: norman.Schema{
 			ID: "node", Plural: "nodes",
 			Fields: norman.Fields(map[string]norman.Field{
 				"clusterId": {Type: "reference[cluster]"}, "name": text, "nodeName": text, "requestedHostname": text, "hostname": text,
@@ -36,8 +36,8 @@ func (a *API) nodeKind() *kind {
 			ResourceActions: map[string]norman.Action{"cordon": {}, "uncordon": {}, "drain": {Input: "nodeDrainInput"}, "stopDrain": {}},
 			Aliases:         map[string][]string{"name": {"name", "nodeName", "requestedHostname"}},
 		},
-		list: a.listNodes,
-		get:  a.getNode,
+		List: a.listNodes,
+		Get:  a.getNode,
 	}
 }
 
@@ -216,14 +216,14 @@ func (a *API) RemoveNode(c *Request) (route.Answer, error) {
 
 // nodePoolKind is published since older CLIs list node pools before they print a join
 // command; drover has none.
-func nodePoolKind() *kind {
-	return &kind{
-		schema: norman.Schema{
+func nodePoolKind() *Kind {
+	return &Kind{
+		Schema: norman.Schema{
 			ID: "nodePool", Plural: "nodePools",
 			Fields: norman.Fields(map[string]norman.Field{"name": {Type: "string"}, "clusterId": {Type: "reference[cluster]"}, "quantity": {Type: "int"}}),
 		},
-		list: func(*route.Call) []norman.Object { return nil },
-		get:  func(*route.Call, string) (norman.Object, bool) { return norman.Object{}, false },
+		List: func(*route.Call) []norman.Object { return nil },
+		Get:  func(*route.Call, string) (norman.Object, bool) { return norman.Object{}, false },
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-func (a *API) projectKind() *kind {
-	return &kind{
-		schema: a.Project,
-		list: func(c *route.Call) []norman.Object {
+func (a *API) projectKind() *Kind {
+	return &Kind{
+		Schema: a.Project,
+		List: func(c *route.Call) []norman.Object {
 			var objects []norman.Object
 			for _, d := range a.State.Clusters.List() {
 				for _, p := range a.State.ProjectsOf(d.Value) {
@@ -24,7 +24,7 @@ func (a *API) projectKind() *kind {
 			}
 			return objects
 		},
-		get: func(c *route.Call, id string) (norman.Object, bool) {
+		Get: func(c *route.Call, id string) (norman.Object, bool) {
 			p, cl, ok := a.State.Project(id)
 			if !ok {
 				return norman.Object{}, false

@@ -22,10 +22,10 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-func (a *API) registrationTokenKind() *kind {
+func (a *API) registrationTokenKind() *Kind {
 	text := norman.Field{Type: "string"}
-	return &kind{
-		schema: norman.Schema{
+	return &Kind{
+		Schema: norman.Schema{
 			ID: "clusterRegistrationToken", Plural: "clusterRegistrationTokens",
 			Fields: norman.Fields(map[string]norman.Field{
 				"labels": {Type: "map[string]"}, "annotations": {Type: "map[string]"}, // which are not kept
@@ -35,7 +35,7 @@ func (a *API) registrationTokenKind() *kind {
 				"windowsNodeCommand": text, "insecureWindowsNodeCommand": text,
 			}),
 		},
-		list: func(_ *route.Call) []norman.Object {
+		List: func(_ *route.Call) []norman.Object {
 			objects := []norman.Object{}
 			for _, d := range a.State.RegistrationTokens.List() {
 				if !ofFleet(d.Value) {
@@ -44,7 +44,7 @@ func (a *API) registrationTokenKind() *kind {
 			}
 			return objects
 		},
-		get: func(_ *route.Call, id string) (norman.Object, bool) {
+		Get: func(_ *route.Call, id string) (norman.Object, bool) {
 			d, ok := a.State.RegistrationTokens.Get(strings.Replace(id, ":", "/", 1))
 			if !ok || strings.Contains(id, "/") || ofFleet(d.Value) {
 				return norman.Object{}, false

@@ -10,9 +10,9 @@ import (
 	"github.com/drover-project/drover/server/settings"
 )
 
-func (a *API) settingKind() *kind {
-	return &kind{
-		schema: norman.Schema{
+func (a *API) settingKind() *Kind {
+	return &Kind{
+		Schema: norman.Schema{
 			ID: "setting", Plural: "settings",
 			Fields: norman.Fields(map[string]norman.Field{
 				"labels": {Type: "map[string]"}, "annotations": {Type: "map[string]"}, // which are not kept
@@ -20,7 +20,7 @@ func (a *API) settingKind() *kind {
 				"customized": {Type: "boolean", Default: false}, "source": {Type: "enum", Options: []string{"default", "db", "env"}},
 			}),
 		},
-		list: func(*route.Call) []norman.Object {
+		List: func(*route.Call) []norman.Object {
 			all := a.Settings.List()
 			objects := make([]norman.Object, len(all))
 			for i, s := range all {
@@ -28,7 +28,7 @@ func (a *API) settingKind() *kind {
 			}
 			return objects
 		},
-		get: func(_ *route.Call, id string) (norman.Object, bool) {
+		Get: func(_ *route.Call, id string) (norman.Object, bool) {
 			s := a.Settings.Get(id)
 			return settingObject(s), s.Name != ""
 		},

@@ -19,7 +19,7 @@ import (
 
 // affected is a resource that a change is about.
 type affected struct {
-	kind *kind
+	kind *Kind
 	id   string
 	// removed is its last form when it is gone.
 	removed *norman.Object
@@ -35,14 +35,11 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 	}
 	switch change.Collection {
 	case subscribe.Clusters:
-		cl, ok := change.Removed.(records.Cluster)
+		d, _, ok := subscribe.Of(change, a.State.Clusters)
 		if !ok {
-			d, exists := a.State.Clusters.Get(change.Key)
-			if !exists {
-				return nil
-			}
-			cl = d.Value
+			return nil
 		}
+		cl := d.Value
 		list := []affected{{a.kindOf("cluster"), cl.ID, gone(a.clusterObject(cl, 0, c.URLs))}}
 		if change.Created || change.Removed != nil {
 			for _, builtin := range projects.Builtin(cl) {
@@ -52,18 +49,11 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 		}
 		return list
 	case subscribe.Machines:
-		m, ok := change.Removed.(records.Machine)
-		if !ok {
-			d, exists := a.State.Machines.Get(change.Key)
-			if !exists {
-				return nil
-			}
-			m = d.Value
-		}
-		if m.InFleet() {
+		d, _, ok := subscribe.Of(change, a.State.Machines)
+		if !ok || d.Value.InFleet() {
 			return nil
 		}
-		return []affected{{a.kindOf("node"), conditions.NodeID(m), gone(a.nodeObject(m))}}
+		return []affected{{a.kindOf("node"), conditions.NodeID(d.Value), gone(a.nodeObject(d.Value))}}
 	case subscribe.RegistrationTokens:
 		t, _ := change.Removed.(records.RegistrationToken)
 		if ofFleet(t) {
@@ -84,10 +74,10 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 	}
 	var list []affected
 	for _, k := range a.kinds {
-		if k.changed == nil {
+		if k.Changed == nil {
 			continue
 		}
-		if id, removed := k.changed(c, change); id != "" {
+		if id, removed := k.Changed(c, change); id != "" {
 			list = append(list, affected{k, id, removed})
 		}
 	}
@@ -115,10 +105,10 @@ func (a *API) SubscribeIn(word string) route.Handler {
 func (a *API) subscribe(c *route.Call, sub subAPI, id string) (route.Answer, error) {
 	values := c.Query()
 	values.Del("since") // says where to begin; it is a field of nodes, too
-	var kinds []*kind
+	var kinds []*Kind
 	for _, k := range a.kinds {
 		asked := len(values["resourceTypes"]) == 0 || slices.ContainsFunc(values["resourceTypes"], func(name string) bool { return a.kindOf(name) == k })
-		if _, refers := k.schema.Fields[sub.filter]; asked && (id == "" || refers || k == sub.kind) {
+		if _, refers := k.Schema.Fields[sub.filter]; asked && (id == "" || refers || k == sub.kind) {
 			kinds = append(kinds, k)
 		}
 	}
@@ -150,17 +140,17 @@ func (a *API) subscribe(c *route.Call, sub subAPI, id string) (route.Answer, err
 
 // ofRights are the resources that the caller sees by what changed of their rights, as they are, and those that they saw until
 // then: of these they learn that they are not theirs to see any more, and nothing else.
-func (a *API) ofRights(c *route.Call, before auth.Identity, kinds []*kind, values url.Values) []subscribe.Frame {
+func (a *API) ofRights(c *route.Call, before auth.Identity, kinds []*Kind, values url.Values) []subscribe.Frame {
 	var frames []subscribe.Frame
 	for _, k := range kinds {
-		if k.owner != nil {
+		if k.Owner != nil {
 			continue
 		}
-		for _, o := range k.list(c) {
+		for _, o := range k.List(c) {
 			about := k.about(o)
 			switch had, has := auth.May(before, auth.Get, about), auth.May(c.Who, auth.Get, about); {
 			case had && !has:
-				frames = append(frames, subscribe.Frame{Name: "resource.remove", Data: map[string]any{"id": o.ID, "type": k.schema.ID}})
+				frames = append(frames, subscribe.Frame{Name: "resource.remove", Data: map[string]any{"id": o.ID, "type": k.Schema.ID}})
 			case has && !had:
 				if f, ok := a.frameOf(c, affected{kind: k, id: o.ID}, values); ok {
 					frames = append(frames, f)
@@ -174,7 +164,7 @@ func (a *API) ofRights(c *route.Call, before auth.Identity, kinds []*kind, value
 // frameOf shows a resource as it is now, or its removal; nothing when the caller cannot
 // see it or did not ask for it.
 func (a *API) frameOf(c *route.Call, s affected, values url.Values) (subscribe.Frame, bool) {
-	object, exists := s.kind.get(c, s.id)
+	object, exists := s.kind.Get(c, s.id)
 	name := "resource.change"
 	if !exists {
 		if s.removed == nil {
@@ -184,7 +174,7 @@ func (a *API) frameOf(c *route.Call, s affected, values url.Values) (subscribe.F
 	}
 	about := s.kind.about(object)
 	seen := auth.May(c.Who, auth.Get, about) || !exists && auth.May(c.Before, auth.Get, about)
-	if !seen || !s.kind.schema.Match(object, s.kind.schema.ParseQuery(values).Conditions) {
+	if !seen || !s.kind.Schema.Match(object, s.kind.Schema.ParseQuery(values).Conditions) {
 		return subscribe.Frame{}, false
 	}
 	return subscribe.Frame{Name: name, Data: a.present(c, s.kind, object)}, true

@@ -15,10 +15,10 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-func (a *API) tokenKind() *kind {
+func (a *API) tokenKind() *Kind {
 	text := norman.Field{Type: "string"}
-	return &kind{
-		schema: norman.Schema{
+	return &Kind{
+		Schema: norman.Schema{
 			ID: "token", Plural: "tokens",
 			Fields: norman.Fields(map[string]norman.Field{
 				"name": text, "userId": {Type: "reference[user]"}, "userPrincipal": text, "authProvider": text, "expiresAt": text,
@@ -32,15 +32,15 @@ func (a *API) tokenKind() *kind {
 			}),
 			CollectionActions: map[string]norman.Action{"logout": {}, "logoutAll": {}},
 		},
-		owner: func(o norman.Object) string { userID, _ := o.Fields["userId"].(string); return userID },
-		list: func(c *route.Call) []norman.Object {
+		Owner: func(o norman.Object) string { userID, _ := o.Fields["userId"].(string); return userID },
+		List: func(c *route.Call) []norman.Object {
 			var objects []norman.Object
 			for _, t := range a.Auth.Tokens() {
 				objects = append(objects, a.tokenObject(c, t))
 			}
 			return objects
 		},
-		get: func(c *route.Call, id string) (norman.Object, bool) {
+		Get: func(c *route.Call, id string) (norman.Object, bool) {
 			t, ok := a.Auth.Token(id)
 			if !ok {
 				return norman.Object{}, false

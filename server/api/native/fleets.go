@@ -56,12 +56,8 @@ func (a FleetAPI) following() follow.List {
 			d, _ := a.State.Operations.Get(change.Key)
 			return []string{d.Value.Subject}
 		case subscribe.Machines:
-			m, removed := change.Removed.(records.Machine)
-			if !removed {
-				d, _ := a.State.Machines.Get(change.Key)
-				m = d.Value
-			}
-			return []string{string(m.Cluster())}
+			d, _, _ := subscribe.Of(change, a.State.Machines)
+			return []string{string(d.Value.Cluster())}
 		}
 		return nil
 	}

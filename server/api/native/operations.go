@@ -60,7 +60,7 @@ func (a *API) AbortOperation(c *route.Call, d store.Document[operations.Operatio
 
 // RetryOperation is POST /v1-drover/operations/{id}/retry. The write is on the condition that the
 // operation itself has not changed; should another one of its cluster begin in the same moment,
-// operations.Ready lets them run one after the other.
+// operations.Active is one of them, so that they run one after the other.
 func (a *API) RetryOperation(c *route.Call, d store.Document[operations.Operation]) (route.Answer, error) {
 	return a.changeOperation(c, d, func(o operations.Operation) (operations.Operation, error) {
 		if d, ok := a.State.Clusters.Get(o.Subject); ok {

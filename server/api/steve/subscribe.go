@@ -145,15 +145,9 @@ func (a *API) changed(c *Request, k *kind, change subscribe.Change) (id string, 
 			last = machineObject(store.Document[records.Machine]{Key: change.Key, Revision: change.Revision, Value: m})
 		}
 	case change.Collection == subscribe.Clusters && plural != "cluster.x-k8s.io.machines":
-		d := store.Document[records.Cluster]{Key: change.Key, Revision: change.Revision}
-		removed, gone := change.Removed.(records.Cluster)
-		d.Value = removed
-		if !gone {
-			current, ok := a.State.Clusters.Get(change.Key)
-			if !ok {
-				return "", nil, false
-			}
-			d = current
+		d, gone, ok := subscribe.Of(change, a.State.Clusters)
+		if !ok {
+			return "", nil, false
 		}
 		id = change.Key
 		if k.schema.Group == "management.cattle.io" {

@@ -6,6 +6,8 @@ import (
 	"sort"
 	"sync"
 	"time"
+
+	"github.com/drover-project/drover/server/store"
 )
 
 const (
@@ -25,6 +27,26 @@ type Change struct {
 	// Created says that it was not there before. Removed is the last value of what is gone.
 	Created bool
 	Removed any
+}
+
+// Of is the document that a change is of: as it is now, or as it was when it is gone. ok is false for one that is not known any more.
+func Of[T any](c Change, in *store.Collection[T]) (d store.Document[T], gone, ok bool) {
+	if last, gone := c.Removed.(T); gone {
+		return store.Document[T]{Key: c.Key, Revision: c.Revision, Value: last}, true, true
+	}
+	d, ok = in.Get(c.Key)
+	return d, false, ok
+}
+
+// Shown says for documents that are shown by their key what a change is about: the key, and the last form of what is gone.
+func Shown[T, S any](show func(store.Document[T]) S) func(Change) (key string, last *S, ok bool) {
+	return func(c Change) (string, *S, bool) {
+		if value, gone := c.Removed.(T); gone {
+			last := show(store.Document[T]{Key: c.Key, Revision: c.Revision, Value: value})
+			return c.Key, &last, true
+		}
+		return c.Key, nil, true
+	}
 }
 
 // Log is the changes of the last minutes in the order of their revisions.

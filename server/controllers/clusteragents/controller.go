@@ -53,7 +53,9 @@ func (c *Controller) watches() []reconcile.Watch {
 			}
 		}),
 		reconcile.Documents(s.Settings, func(_ store.Event[records.Setting], q reconcile.Queue) { q.AddAll() }),
-		reconcile.Documents(s.RegistrationTokens, func(_ store.Event[records.RegistrationToken], q reconcile.Queue) { q.AddAll() }),
+		reconcile.Documents(s.RegistrationTokens, func(e store.Event[records.RegistrationToken], q reconcile.Queue) {
+			q.Add(string(records.NewClusterKey(e.Value.ClusterNamespace, e.Value.ClusterName)))
+		}),
 	}
 }
 

@@ -368,3 +368,32 @@ func TestAClusterThatIsNotReached(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// queued are the keys that watches add.
+type queued chan string
+
+func (q queued) Add(key string)   { q <- key }
+func (q queued) Hurry(key string) { q <- key }
+func (q queued) AddAll()          { q <- "all" }
+
+// TestATokenIsOfOneCluster: each new cluster has one, and thousands that are made together do not have all clusters looked at each time.
+func TestATokenIsOfOneCluster(t *testing.T) {
+	b := newBed(t)
+	k, _ := b.controller(newAPI(t))
+	q := make(queued, 100)
+	for _, w := range k.watches() {
+		defer w.Start(q)()
+	}
+	token := records.RegistrationToken{ClusterID: "c-abcde", ClusterNamespace: "fleet-default", ClusterName: "office", Name: "default-token", Token: "tok123"}
+	if _, err := b.state.RegistrationTokens.Create(t.Context(), token.Key(), token); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.state.RegistrationTokens.Delete(t.Context(), token.Key(), 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if key := <-q; key != "fleet-default/office" {
+			t.Errorf("%s is looked at", key)
+		}
+	}
+}

@@ -37,55 +37,45 @@ type Options struct {
 type Log struct {
 	Options
 	dirty reconcile.Signal // there is something to write
-	stop  []func()
 
 	mu      sync.Mutex
 	pending map[string][]records.Event // seen and not written down, by cluster ID, at most PerCluster each
 	more    chan struct{}              // closed by the next event, then replaced
 }
 
-// New makes a log of what changes from now on, until Close. Nothing is written before its worker runs.
+// New makes a log of what changes from now on. Nothing is written before its worker runs.
 func New(o Options) *Log {
 	l := &Log{Options: o, dirty: reconcile.Signal{Of: "states of machines, clusters and operations"}, pending: map[string][]records.Event{}, more: make(chan struct{})}
-	l.stop = []func(){
-		o.State.Clusters.Observe(func(e store.Event[records.Cluster]) {
-			if e.Type == store.Deleted || e.Old == nil {
-				l.mark() // the others' share is another one now, and its own events go with it
-			}
-			l.add(ofCluster(e, l.now))
-		}),
-		o.State.Fleets.Observe(func(e store.Event[records.Fleet]) {
-			if e.Type == store.Deleted || e.Old == nil {
-				l.mark() // as for clusters
-			}
-		}),
-		o.State.Machines.Observe(func(e store.Event[records.Machine]) { l.add(ofMachine(e, l.now)) }),
-		o.State.Operations.Observe(func(e store.Event[operations.Operation]) {
-			if cluster, ok := o.State.Clusters.Get(e.Value.Subject); ok {
-				l.add(ofOperation(e, cluster.Value.ID, l.now))
-			} else if fleet, ok := o.State.Fleets.Get(e.Value.Subject); ok {
-				l.add(ofOperation(e, fleet.Value.ID, l.now))
-			}
-		}),
-		o.State.Rehearsals.Observe(func(e store.Event[records.Rehearsals]) {
-			if cluster, ok := o.State.Clusters.Get(e.Key); ok {
-				l.add(ofRehearsals(e, cluster.Value))
-			}
-		}),
-		o.State.Events.Observe(func(e store.Event[records.EventPage]) {
-			if e.Type == store.Put {
-				l.written(clusterOf(e.Key), through(e.Value))
-			}
-		}),
-	}
+	o.State.Clusters.Observe(func(e store.Event[records.Cluster]) {
+		if e.Type == store.Deleted || e.Old == nil {
+			l.mark() // the others' share is another one now, and its own events go with it
+		}
+		l.add(ofCluster(e, l.now))
+	})
+	o.State.Fleets.Observe(func(e store.Event[records.Fleet]) {
+		if e.Type == store.Deleted || e.Old == nil {
+			l.mark() // as for clusters
+		}
+	})
+	o.State.Machines.Observe(func(e store.Event[records.Machine]) { l.add(ofMachine(e, l.now)) })
+	o.State.Operations.Observe(func(e store.Event[operations.Operation]) {
+		if cluster, ok := o.State.Clusters.Get(e.Value.Subject); ok {
+			l.add(ofOperation(e, cluster.Value.ID, l.now))
+		} else if fleet, ok := o.State.Fleets.Get(e.Value.Subject); ok {
+			l.add(ofOperation(e, fleet.Value.ID, l.now))
+		}
+	})
+	o.State.Rehearsals.Observe(func(e store.Event[records.Rehearsals]) {
+		if cluster, ok := o.State.Clusters.Get(e.Key); ok {
+			l.add(ofRehearsals(e, cluster.Value))
+		}
+	})
+	o.State.Events.Observe(func(e store.Event[records.EventPage]) {
+		if e.Type == store.Put {
+			l.written(clusterOf(e.Key), through(e.Value))
+		}
+	})
 	return l
-}
-
-// Close ends observing.
-func (l *Log) Close() {
-	for _, stop := range l.stop {
-		stop()
-	}
 }
 
 func (l *Log) now() time.Time { return l.Now().UTC() }

@@ -47,9 +47,7 @@ func (b *bed) close() {
 }
 
 func (b *bed) log() *Log {
-	l := New(Options{State: b.state, Now: func() time.Time { return noon }, Logger: slog.New(slog.DiscardHandler)})
-	b.Cleanup(l.Close)
-	return l
+	return New(Options{State: b.state, Now: func() time.Time { return noon }, Logger: slog.New(slog.DiscardHandler)})
 }
 
 func (b *bed) commit(ops ...store.Op) {

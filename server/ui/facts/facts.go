@@ -99,7 +99,12 @@ func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machi
 	key := records.ClusterKey(d.Key)
 	row := ui.ClusterRow{Cluster: views.OfCluster(d, len(machines)), Operation: s.underWay(who, d.Value.ID, key), Rehearsals: s.rehearsals(d.Key)}
 	for _, m := range machines {
-		row.States = counted(row.States, string(conditions.MachineState(&m.Value)))
+		state := string(conditions.MachineState(&m.Value))
+		i := slices.IndexFunc(row.States, func(c ui.Count) bool { return c.State == state }) // there are few
+		if i < 0 {
+			i, row.States = len(row.States), append(row.States, ui.Count{State: state})
+		}
+		row.States[i].N++
 		if c := m.Value.Certificate; !c.End.IsZero() && (row.Certificate.End.IsZero() || c.End.Before(row.Certificate.End)) {
 			row.Certificate = c
 		}
@@ -121,17 +126,6 @@ func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machi
 		}
 	}
 	return row
-}
-
-// counted counts one more of a state, of which there are few.
-func counted(all []ui.Count, state string) []ui.Count {
-	for i := range all {
-		if all[i].State == state {
-			all[i].N++
-			return all
-		}
-	}
-	return append(all, ui.Count{State: state, N: 1})
 }
 
 // rehearsals are those of the snapshots of a cluster. Why one that is due does not begin is what was noted of that.

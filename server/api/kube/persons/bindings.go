@@ -104,11 +104,11 @@ func (a API) bindings(context roles.Context) Kind {
 		return showBinding(k, d), true
 	}
 	k.Changed = func(c subscribe.Change) (string, *Object, bool) {
-		if b, gone := c.Removed.(roles.Binding); gone {
-			last := showBinding(k, store.Document[roles.Binding]{Key: c.Key, Revision: c.Revision, Value: b})
-			return last.Key, &last, b.Context() == context
+		d, gone, ok := subscribe.Of(c, a.State.Bindings)
+		if gone {
+			last := showBinding(k, d)
+			return last.Key, &last, d.Value.Context() == context
 		}
-		d, ok := a.State.Bindings.Get(c.Key)
 		return strings.Replace(c.Key, ":", "/", 1), nil, ok && d.Value.Context() == context
 	}
 	k.Within = func(namespace string) auth.Object { return anyBindingIn(k.Of, context, namespace) }

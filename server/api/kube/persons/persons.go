@@ -17,9 +17,9 @@ import (
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/kube/kinds"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
@@ -107,20 +107,7 @@ func object(d kinds.Definition, m about, fields map[string]any) map[string]any {
 		}
 	}
 	fields["apiVersion"], fields["kind"], fields["metadata"] = d.APIVersion(), d.Kind, meta
-	return generic(fields)
-}
-
-// generic is a value as its JSON: maps, lists and plain values, with whole numbers as int64.
-func generic(value map[string]any) map[string]any {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return map[string]any{} // nothing here holds what JSON cannot
-	}
-	var o map[string]any
-	if err := utiljson.Unmarshal(data, &o); err != nil {
-		return map[string]any{}
-	}
-	return o
+	return k8sobjects.Generic(fields)
 }
 
 // metadata is what an object that was sent says of itself.

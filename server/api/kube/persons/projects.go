@@ -60,13 +60,7 @@ func (a API) projects() Kind {
 		p, _, ok := a.State.Project(idOf(key))
 		return show(p), ok
 	}
-	k.Changed = func(c subscribe.Change) (string, *Object, bool) {
-		if p, gone := c.Removed.(records.Project); gone {
-			last := showProject(k, store.Document[records.Project]{Key: c.Key, Revision: c.Revision, Value: p})
-			return c.Key, &last, true
-		}
-		return c.Key, nil, true
-	}
+	k.Changed = subscribe.Shown(func(d store.Document[records.Project]) Object { return showProject(k, d) })
 	k.Within = func(namespace string) auth.Object { return auth.In(namespace, auth.Project) }
 	k.Create = func(q Request, content map[string]any) (Object, error) {
 		var sent project

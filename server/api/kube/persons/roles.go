@@ -4,6 +4,7 @@ import (
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/store"
 )
 
 // role is a GlobalRole or a RoleTemplate that was sent.
@@ -63,13 +64,7 @@ func (a API) roleKind(kind roles.Kind) Kind {
 		r, ok := a.State.Role(kind, key)
 		return show(r), ok
 	}
-	k.Changed = func(c subscribe.Change) (string, *Object, bool) {
-		if r, gone := c.Removed.(roles.Role); gone {
-			last := showRole(k, r, c.Revision)
-			return c.Key, &last, true
-		}
-		return c.Key, nil, true
-	}
+	k.Changed = subscribe.Shown(func(d store.Document[roles.Role]) Object { return showRole(k, d.Value, d.Revision) })
 	k.Within = func(string) auth.Object { return auth.Object{Kind: k.Of} }
 	k.Create = func(q Request, content map[string]any) (Object, error) {
 		var sent role

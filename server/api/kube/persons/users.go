@@ -34,13 +34,7 @@ func (a API) users() Kind {
 		d, ok := a.State.Users.Get(key)
 		return showUser(k, d), ok
 	}
-	k.Changed = func(c subscribe.Change) (string, *Object, bool) {
-		if u, gone := c.Removed.(records.User); gone {
-			last := showUser(k, store.Document[records.User]{Key: c.Key, Revision: c.Revision, Value: u})
-			return c.Key, &last, true
-		}
-		return c.Key, nil, true
-	}
+	k.Changed = subscribe.Shown(func(d store.Document[records.User]) Object { return showUser(k, d) })
 	k.Within = func(string) auth.Object { return auth.Object{Kind: auth.User} }
 	k.Create = func(q Request, content map[string]any) (Object, error) {
 		var sent user

@@ -35,19 +35,6 @@ func shown[T any](all []store.Document[T], show func(store.Document[T]) steve.Se
 	return seen
 }
 
-// changed is a steve.Type.Changed for documents whose id follows from their key.
-func changed[T any](id func(key string) string, show func(store.Document[T]) steve.Seen) func(subscribe.Change) (string, *steve.Seen, bool) {
-	return func(c subscribe.Change) (string, *steve.Seen, bool) {
-		if value, gone := c.Removed.(T); gone {
-			last := show(store.Document[T]{Key: c.Key, Revision: c.Revision, Value: value})
-			return id(c.Key), &last, true
-		}
-		return id(c.Key), nil, true
-	}
-}
-
-func same(key string) string { return key }
-
 func nodes(s *state.State) steve.Type {
 	show := func(d store.Document[records.Machine]) steve.Seen {
 		return steve.Seen{
@@ -78,11 +65,11 @@ func nodes(s *state.State) steve.Type {
 			return steve.Seen{}, false
 		},
 		Changed: func(c subscribe.Change) (string, *steve.Seen, bool) {
-			if m, gone := c.Removed.(records.Machine); gone {
-				last := show(store.Document[records.Machine]{Key: c.Key, Revision: c.Revision, Value: m})
-				return id(m), &last, !m.InFleet()
+			d, gone, ok := subscribe.Of(c, s.Machines)
+			if gone {
+				last := show(d)
+				return id(d.Value), &last, !d.Value.InFleet()
 			}
-			d, ok := s.Machines.Get(c.Key)
 			return id(d.Value), nil, ok && !d.Value.InFleet()
 		},
 	}
@@ -96,7 +83,7 @@ func tokens(s *state.State, now func() time.Time) steve.Type {
 		Schema: schema("Token", "tokens", false), Of: auth.Token, Collection: subscribe.Tokens, Own: true,
 		List:    func() []steve.Seen { return shown(s.Tokens.List(), show) },
 		Get:     func(id string) (steve.Seen, bool) { d, ok := s.Tokens.Get(id); return show(d), ok },
-		Changed: changed(same, show),
+		Changed: subscribe.Shown(show),
 	}
 }
 
@@ -108,7 +95,7 @@ func preferenceType(s *state.State) steve.Type {
 		Schema: schema("Preference", "preferences", true), Of: auth.Preference, Collection: subscribe.Preferences, Own: true,
 		List:    func() []steve.Seen { return shown(s.Preferences.List(), show) },
 		Get:     func(id string) (steve.Seen, bool) { d, ok := s.Preferences.Get(id); return show(d), ok },
-		Changed: changed(same, show),
+		Changed: subscribe.Shown(show),
 	}
 }
 
