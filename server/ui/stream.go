@@ -15,7 +15,6 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/ui/live"
-	"github.com/drover-project/drover/server/ui/sse"
 )
 
 const (
@@ -49,16 +48,16 @@ func begin(c *route.Call) outlet {
 	}
 	c.W.WriteHeader(http.StatusOK)
 	if to.packed {
-		_, _ = c.W.Write(sse.Head()) // the client has gone when this fails
+		_, _ = c.W.Write(live.Head()) // the client has gone when this fails
 	}
 	return to
 }
 
 // tell sends a short event. Its text may have lines.
-func (o outlet) tell(event, text string) error { return o.send(sse.Short(event, text)) }
+func (o outlet) tell(event, text string) error { return o.send(live.Short(event, text)) }
 
 // send sends an event.
-func (o outlet) send(e sse.Event) error {
+func (o outlet) send(e live.Event) error {
 	if o.packed {
 		return write(o.call, e.Packed)
 	}
@@ -139,7 +138,7 @@ func (u *UI) look(c *route.Call, to outlet, page Page, common bool, open *live.V
 		_ = to.tell("away", "the page cannot be shown")
 		return "", false
 	}
-	return d.ID, to.send(sse.Event{Plain: d.Plain, Packed: d.Packed}) == nil
+	return d.ID, to.send(d.Event) == nil
 }
 
 // keyOf names what a page shows to a user. A drawing goes to all pages of its key and to no other, so there is everything in it
@@ -182,8 +181,7 @@ func (u *UI) drawn(r Request, page Page, common bool) live.Draw {
 			return live.Drawing{Err: err}
 		}
 		d.ID = seenOf(body)
-		e := sse.Long("main", d.ID, body)
-		d.Plain, d.Packed = e.Plain, e.Packed
+		d.Event = live.Long("main", d.ID, body)
 		return d
 	}
 }

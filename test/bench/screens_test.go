@@ -4,16 +4,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/server/ui/sse"
+	"github.com/drover-project/drover/server/ui/live"
 )
 
 // TestFind: a word is on a page when the last byte of its event has come, and not when it is in a later one again.
 func TestFind(t *testing.T) {
 	at := func(second int) time.Time { return time.Unix(int64(second), 0) }
-	one, two := sse.Long("main", "1", []byte("<p>\naaa-000\n</p>")).Packed, sse.Long("main", "2", []byte("<p>\naaa-000 aaa-001 aaa-002\n</p>")).Packed
+	one, two := live.Long("main", "1", []byte("<p>\naaa-000\n</p>")).Packed, live.Long("main", "2", []byte("<p>\naaa-000 aaa-001 aaa-002\n</p>")).Packed
 	s := &screen{came: []came{
-		{sse.Head(), at(0)}, {sse.Short("hello", "x").Packed, at(1)}, {one[:len(one)/2], at(2)}, {one[len(one)/2:], at(3)},
-		{sse.Short("beat", "").Packed, at(4)}, {two, at(5)}, {two, at(6)},
+		{live.Head(), at(0)}, {live.Short("hello", "x").Packed, at(1)}, {one[:len(one)/2], at(2)}, {one[len(one)/2:], at(3)},
+		{live.Short("beat", "").Packed, at(4)}, {two, at(5)}, {two, at(6)},
 	}}
 	found, err := s.find([]string{"aaa-000", "aaa-001", "aaa-002"})
 	if err != nil {

@@ -30,8 +30,8 @@ const (
 type Drawing struct {
 	// ID names what is shown; empty where there is nothing to show yet.
 	ID string
-	// Plain is how it is sent, and Packed the same compressed.
-	Plain, Packed []byte
+	// Event is how it is sent.
+	Event
 	// Topics are those whose changes it shows; nil are those of the drawing before.
 	Topics []string
 	// Ask waits for what others have to say, after which the picture is drawn again; nil where no request is needed. It is called

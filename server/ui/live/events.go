@@ -1,6 +1,7 @@
-// Package sse writes server-sent events. An event is compressed once and then sent to any number of clients: each stream is
-// one gzip member that does not end, and each event a part of it that refers to nothing before.
-package sse
+// Server-sent events. One is compressed once and then sent to any number of clients: each stream is one gzip member that does
+// not end, and each event a part of it that refers to nothing before.
+
+package live
 
 import (
 	"bytes"
