@@ -27,12 +27,12 @@ const (
 // test says which. At zero the line goes, as the limit then stands by itself.
 var ratchet = map[string]int{
 	"depth":    9,
-	"imports":  194,
+	"imports":  193,
 	"fields":   82,
 	"methods":  428,
 	"function": 224,
 	"file":     571,
-	"crumbs":   5,
+	"crumbs":   4,
 	"server":   86511, // lines of the server, which must not grow
 }
 

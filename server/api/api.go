@@ -272,7 +272,7 @@ func New(o Options) (*API, error) {
 	a.rows = table(h)
 	h.v3.Learn(a.rows)
 	h.v1.Learn(a.rows)
-	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger, Audit: o.Audit, CatchUp: o.State.Store.CatchUp, Refuse: h.page.kept.Refuse}, a.rows)
+	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger, Audit: o.Audit, CatchUp: o.State.Store.CatchUp, Refuse: h.page.signin.Refuse}, a.rows)
 	return a, nil
 }
 

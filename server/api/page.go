@@ -15,7 +15,6 @@ import (
 	"github.com/drover-project/drover/server/ui"
 	"github.com/drover-project/drover/server/ui/actions"
 	"github.com/drover-project/drover/server/ui/change"
-	"github.com/drover-project/drover/server/ui/drafts"
 	"github.com/drover-project/drover/server/ui/facts"
 	"github.com/drover-project/drover/server/ui/live"
 	"github.com/drover-project/drover/server/ui/signin"
@@ -29,7 +28,6 @@ type page struct {
 	actions  *actions.Pages
 	change   *change.Editor
 	terminal *terminal.Terminal
-	kept     *drafts.Pages
 }
 
 // page makes the page over the state of the server; stop ends what tells it of changes.
@@ -52,7 +50,6 @@ func (o Options) page(logins *login.API) (p page, stop func(), err error) {
 	if p.UI, err = ui.New(shown); err != nil {
 		return p, nil, err
 	}
-	p.kept = &drafts.Pages{UI: p.UI, Auth: o.Auth}
 	p.actions = actions.New(p.UI, shown.Facts, o.Now)
 	p.change = change.New(p.UI, o.Now, func(text []byte) error {
 		_, err := clusterspec.ParseStream(text, o.Versions())

@@ -1,7 +1,8 @@
-// Package drafts keeps what a user typed when its form comes without a session, or with what a session before proved: the
-// answer is a page that has the same form again, so that it is sent once more after the login. Nothing of it is kept by the
-// server, nothing is done, and passwords are left out.
-package drafts
+// What a user typed when its form comes without a session, or with what a session before proved: the answer is a page that has
+// the same form again, so that it is sent once more after the login. Nothing of it is kept by the server, nothing is done, and
+// passwords are left out.
+
+package signin
 
 import (
 	"io"
@@ -17,14 +18,8 @@ import (
 	"github.com/drover-project/drover/server/ui"
 )
 
-// Pages answer for forms that cannot be taken now.
-type Pages struct {
-	UI   *ui.UI
-	Auth *auth.Auth
-}
-
-// view is the page with a form that came.
-type view struct {
+// draft is the page with a form that came.
+type draft struct {
 	// Over says that no user is logged in; else the form is of an earlier session.
 	Over bool
 	// Path is where the form goes, Form what proves that it is of this page, Login where people log in.
@@ -59,7 +54,7 @@ func (p *Pages) Refuse(c *route.Call, e *norman.Error) {
 		p.UI.Refuse(c, e)
 	case ofScript(c.R):
 		_, _ = io.WriteString(ui.Plain(c, e.Status), "drover: "+said.Message+"\n") // the client has gone when this fails
-	case (over || earlier) && p.show(c, over, e.Status):
+	case (over || earlier) && p.showDraft(c, over, e.Status):
 	default:
 		p.UI.Refuse(c, &said)
 	}
@@ -71,9 +66,9 @@ func ofScript(r *http.Request) bool {
 	return strings.Contains(accept, "text/plain") && !strings.Contains(accept, "text/html")
 }
 
-// show answers with the form that came, unless there is none, or a page of another server sent it: a user who logs in must not
+// showDraft answers with the form that came, unless there is none, or a page of another server sent it: a user who logs in must not
 // find what an attacker wants them to send.
-func (p *Pages) show(c *route.Call, over bool, status int) bool {
+func (p *Pages) showDraft(c *route.Call, over bool, status int) bool {
 	kind, _, _ := mime.ParseMediaType(c.R.Header.Get("Content-Type")) // one that cannot be read is none
 	if kind != "application/x-www-form-urlencoded" || proof.Foreign(c.R) {
 		return false
@@ -82,7 +77,7 @@ func (p *Pages) show(c *route.Call, over bool, status int) bool {
 	if err != nil {
 		return false
 	}
-	v := view{Over: over, Path: "/" + strings.TrimLeft(c.R.URL.EscapedPath(), "/"), Form: auth.FormToken(c.R), Login: ui.Home + "login"}
+	v := draft{Over: over, Path: "/" + strings.TrimLeft(c.R.URL.EscapedPath(), "/"), Form: auth.FormToken(c.R), Login: ui.Home + "login"}
 	for name, values := range form {
 		switch name {
 		case "CSRF":
