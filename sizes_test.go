@@ -32,7 +32,7 @@ var ratchet = map[string]int{
 	"methods":  428,
 	"function": 224,
 	"file":     571,
-	"crumbs":   4,
+	"crumbs":   3,
 	"server":   86511, // lines of the server, which must not grow
 }
 

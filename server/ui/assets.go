@@ -33,7 +33,7 @@ func (u *UI) Asset(c *route.Call) (route.Answer, error) {
 
 // assetURL is the address of an asset.
 func (u *UI) assetURL(name string) string {
-	return Home + "assets/" + name + "?v=" + u.assets[name].Tag
+	return Home + "assets/" + name + "?v=" + u.assets[name].tag
 }
 
 // compressFrom is the size from which a page is compressed, in bytes.

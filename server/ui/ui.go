@@ -29,7 +29,6 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/ui/assets"
 	"github.com/drover-project/drover/server/ui/live"
 )
 
@@ -64,7 +63,7 @@ type Offer struct {
 type UI struct {
 	Options
 	templates *template.Template
-	assets    map[string]assets.Asset
+	assets    map[string]asset
 	// build changes with templates and assets; a page of another build loads itself anew.
 	build string
 	// drawing bounds how many pages are made at once, so that many open ones leave room for other work.
@@ -91,11 +90,11 @@ func New(o Options) (*UI, error) {
 	if u.templates, err = template.New("").Funcs(u.functions()).ParseFS(files, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("read the templates of the page: %w", err)
 	}
-	if u.assets, err = assets.Read(); err != nil {
+	if u.assets, err = readAssets(); err != nil {
 		return nil, err
 	}
 	sum := sha256.New()
-	for _, all := range []fs.ReadFileFS{files, assets.Files} {
+	for _, all := range []fs.ReadFileFS{files, assetFiles} {
 		err = errors.Join(err, fs.WalkDir(all, ".", func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err

@@ -1,6 +1,7 @@
-// Package assets has the style, the scripts and the pictures of the page: files in the binary, named in pages with their
-// checksum, so that browsers keep them.
-package assets
+// The style, the scripts and the pictures of the page: files in the binary, named in pages with their checksum, so that browsers
+// keep them.
+
+package ui
 
 import (
 	"bytes"
@@ -16,47 +17,44 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 )
 
-// Files are the files as they are.
-//
-//go:embed *.css *.js *.svg
-var Files embed.FS
+//go:embed assets
+var assetFiles embed.FS
 
-// Asset is one file.
-type Asset struct {
-	// Tag names what is in it.
-	Tag           string
+// asset is one file.
+type asset struct {
+	tag           string // names what is in it
 	kind          string
 	plain, packed []byte
 }
 
-var kinds = map[string]string{"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+var assetKinds = map[string]string{"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 
-// Read are all assets by their names. It returns an error where the binary has none.
-func Read() (map[string]Asset, error) {
-	list, err := Files.ReadDir(".")
+// readAssets are all by their names. It returns an error where the binary has none.
+func readAssets() (map[string]asset, error) {
+	list, err := assetFiles.ReadDir("assets")
 	if err != nil {
 		return nil, fmt.Errorf("read the assets of the page: %w", err)
 	}
-	all := map[string]Asset{}
+	all := map[string]asset{}
 	for _, one := range list {
-		text, err := Files.ReadFile(one.Name())
+		text, err := assetFiles.ReadFile("assets/" + one.Name())
 		if err != nil {
 			return nil, fmt.Errorf("read the assets of the page: %w", err)
 		}
 		sum := sha256.Sum256(text)
-		all[one.Name()] = Asset{kind: kinds[one.Name()[strings.LastIndex(one.Name(), ".")+1:]], Tag: hex.EncodeToString(sum[:6]), plain: text, packed: pack(text)}
+		all[one.Name()] = asset{kind: assetKinds[one.Name()[strings.LastIndex(one.Name(), ".")+1:]], tag: hex.EncodeToString(sum[:6]), plain: text, packed: pack(text)}
 	}
 	return all, nil
 }
 
 // ServeHTTP implements http.Handler. Who asks with the tag keeps the answer.
-func (a Asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Del("Expires")
 	h.Set("Content-Type", a.kind)
 	h.Add("Vary", "Accept-Encoding")
 	h.Set("Cache-Control", "no-cache")
-	if r.URL.Query().Get("v") == a.Tag {
+	if r.URL.Query().Get("v") == a.tag {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	text := a.plain
