@@ -5,11 +5,13 @@ package metrics
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/reconcile"
@@ -42,7 +44,7 @@ type Metrics struct {
 // New makes the measures. Counts begin at zero with each start of a server.
 func New(o Options) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
-	m.registry.MustRegister(&collector{o.Tunnels, o.Now}, &standing{o.State}, &rehearsals{o.State}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(&collector{o.Tunnels, o.Now}, &standing{o.State}, &ofClusters{o.State}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(o.Work.all()...)
 	if o.Workers != nil {
 		m.registry.MustRegister(&workers{o.Workers})
@@ -69,5 +71,12 @@ func New(o Options) *Metrics {
 
 // Handler serves /metrics: all measures, the Go runtime and the process.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, prometheus.GathererFunc(ofStore)}, promhttp.HandlerOpts{})
+}
+
+// ofStore are the size of the embedded etcd's file and what it may have, under the names that etcd gives them.
+func ofStore() ([]*dto.MetricFamily, error) {
+	all, err := prometheus.DefaultGatherer.Gather()
+	names := []string{"etcd_mvcc_db_total_size_in_bytes", "etcd_server_quota_backend_bytes"}
+	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool { return !slices.Contains(names, f.GetName()) }), err
 }

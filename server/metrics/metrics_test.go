@@ -56,9 +56,14 @@ func TestHandler(t *testing.T) {
 		`drover_tunnel_dial_seconds_bucket{le="0.1"} 1`,
 		`drover_tunnel_dial_seconds_count 3`,
 		`go_goroutines `,
+		`etcd_mvcc_db_total_size_in_bytes `,
+		`etcd_server_quota_backend_bytes 8.589934592e+09`,
 	} {
 		if !strings.Contains(body, "\n"+want) {
 			t.Errorf("%q is missing", want)
 		}
+	}
+	if n := strings.Count(body, "\netcd_"); n != 2 {
+		t.Errorf("%d measures of etcd's own", n)
 	}
 }

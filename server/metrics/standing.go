@@ -87,24 +87,35 @@ func (b *backups) Collect(to chan<- prometheus.Metric) {
 	value(backupSize, size)
 }
 
-// rehearsals collects when the last good ones were, of clusters that have or had any. Every server of a store has the same.
-type rehearsals struct{ state *state.State }
+// ofClusters collects of each cluster when the last good rehearsal was, where it has or had any, and when its first certificate ends.
+// Every server of a store has the same.
+type ofClusters struct{ state *state.State }
 
-var rehearsed = prometheus.NewDesc("drover_rehearsal_last_success_timestamp_seconds",
-	"Time of the last rehearsal of a snapshot of the cluster that was restored and read; 0 for none, of clusters with a schedule.", []string{"cluster"}, nil)
+var (
+	rehearsed = prometheus.NewDesc("drover_rehearsal_last_success_timestamp_seconds",
+		"Time of the last rehearsal of a snapshot of the cluster that was restored and read; 0 for none, of clusters with a schedule.", []string{"cluster"}, nil)
+	certificateEnd = prometheus.NewDesc("drover_certificate_end_timestamp_seconds",
+		"Time at which the certificate of the cluster ends that ends first; of clusters of which that is known.", []string{"cluster"}, nil)
+)
 
 // Describe is of prometheus.Collector.
-func (*rehearsals) Describe(to chan<- *prometheus.Desc) { to <- rehearsed }
+func (*ofClusters) Describe(to chan<- *prometheus.Desc) { to <- rehearsed; to <- certificateEnd }
 
 // Collect is of prometheus.Collector.
-func (r *rehearsals) Collect(to chan<- prometheus.Metric) {
-	for _, d := range r.state.Rehearsals.List() {
+func (c *ofClusters) Collect(to chan<- prometheus.Metric) {
+	for _, d := range c.state.Rehearsals.List() {
 		at := 0.0
 		if d.Value.Good != nil {
 			at = float64(d.Value.Good.At.Unix())
 		}
-		if _, there := r.state.Clusters.Get(d.Key); there && (at > 0 || d.Value.Every > 0) {
+		if _, there := c.state.Clusters.Get(d.Key); there && (at > 0 || d.Value.Every > 0) {
 			to <- prometheus.MustNewConstMetric(rehearsed, prometheus.GaugeValue, at, d.Key)
+		}
+	}
+	for _, d := range c.state.Clusters.List() {
+		key := records.ClusterKey(d.Key)
+		if first := c.state.FirstCertificate(key, c.state.MachinesByCluster.Find(key)); !first.End.IsZero() {
+			to <- prometheus.MustNewConstMetric(certificateEnd, prometheus.GaugeValue, float64(first.End.Unix()), d.Key)
 		}
 	}
 }

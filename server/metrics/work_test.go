@@ -42,9 +42,12 @@ func open(t *testing.T) *state.State {
 func worked(t *testing.T) *Metrics {
 	t.Helper()
 	s, now := open(t), time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	of := func(cluster string, end time.Time) records.Machine {
+		return records.Machine{Object: records.Object{Namespace: "fleet-default"}, ClusterName: cluster, Certificate: records.CertificateEnd{Name: "client-admin", End: end},
+			Status: records.MachineStatus{Condition: records.Condition{State: records.Active}}}
+	}
 	for i, m := range []records.Machine{
-		{Status: records.MachineStatus{Condition: records.Condition{State: records.Active}}},
-		{Status: records.MachineStatus{Condition: records.Condition{State: records.Active}}},
+		of("c0", now.AddDate(1, 0, 0)), of("c0", now),
 		{Status: records.MachineStatus{Condition: records.Condition{State: records.WaitingForPlan}}},
 		{},
 		{Object: records.Object{Deleting: now}, Status: records.MachineStatus{Condition: records.Condition{State: records.Active}}},
@@ -57,6 +60,9 @@ func worked(t *testing.T) *Metrics {
 		if _, err := s.Clusters.Create(t.Context(), fmt.Sprintf("fleet-default/c%d", i), records.Cluster{Status: records.ClusterStatus{State: records.ClusterState(state)}}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if _, err := s.RKEStates.Create(t.Context(), "fleet-default/c1", records.RKEState{Ends: map[string]time.Time{"kube-apiserver": now.AddDate(1, 0, 0), "kube-node": now}}); err != nil {
+		t.Fatal(err)
 	}
 	for name, kept := range map[string]records.Rehearsals{
 		"c0": {Good: &records.RehearsalEnd{At: now}}, "c1": {Every: time.Hour}, "c2": {Last: &records.RehearsalEnd{At: now}}, "gone": {Every: time.Hour},
@@ -114,7 +120,8 @@ func TestWork(t *testing.T) {
 		"drover_worker_running clusters": 1, "drover_worker_running rights": 0, "drover_worker_queue_length clusters": 3, "drover_worker_successes_total clusters": 9,
 		"drover_worker_last_success_timestamp_seconds clusters": 1767355200, "drover_worker_last_success_timestamp_seconds rights": 0,
 		"drover_worker_waiting rights": 2, "drover_worker_failing rights": 1, "drover_worker_failures_total rights": 4, "drover_worker_retries_total rights": 5,
-		"drover_worker_queue_seconds_total rights":                         1.5,
+		"drover_worker_queue_seconds_total rights":                  1.5,
+		"drover_certificate_end_timestamp_seconds fleet-default/c0": 1767355200, "drover_certificate_end_timestamp_seconds fleet-default/c1": 1767355200,
 		"drover_rights_objects fleet-default/c0":                           1200,
 		"drover_rehearsal_last_success_timestamp_seconds fleet-default/c0": 1767355200, "drover_rehearsal_last_success_timestamp_seconds fleet-default/c1": 0,
 	} {
@@ -126,6 +133,9 @@ func TestWork(t *testing.T) {
 		if _, ok := got["drover_rehearsal_last_success_timestamp_seconds fleet-default/"+name]; ok {
 			t.Errorf("%s is measured, which has neither a schedule nor a good rehearsal, or is gone", name)
 		}
+	}
+	if _, ok := got["drover_certificate_end_timestamp_seconds fleet-default/c2"]; ok {
+		t.Error("the end of a certificate is measured that is not known")
 	}
 	if _, ok := got["drover_operation_duration_seconds change aborted"]; ok {
 		t.Error("an operation that never began has a duration")

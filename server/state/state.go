@@ -3,6 +3,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -335,3 +336,22 @@ func (s *State) OperationsOf(cluster records.ClusterKey) []operations.Operation 
 
 // Close closes the store. The error is that of the store.
 func (s *State) Close() error { return s.Store.Close() }
+
+// FirstCertificate is what of a cluster ends first: the certificates that these machines have, and what the server made for RKE1.
+// It is zero where none is known.
+func (s *State) FirstCertificate(key records.ClusterKey, machines []*store.Document[records.Machine]) (first records.CertificateEnd) {
+	look := func(one records.CertificateEnd) {
+		sooner := cmp.Or(one.End.Compare(first.End), strings.Compare(one.Name, first.Name)) < 0
+		if !one.End.IsZero() && (first.End.IsZero() || sooner) {
+			first = one
+		}
+	}
+	for _, m := range machines {
+		look(m.Value.Certificate)
+	}
+	d, _ := s.RKEStates.Get(string(key))
+	for name, end := range d.Value.Ends {
+		look(records.CertificateEnd{Name: name, End: end})
+	}
+	return first
+}

@@ -65,17 +65,10 @@ func (a *API) bindingKind(context roles.Context) management.Kind {
 			return bindingObject(d.Value), ok && d.Value.Context() == context
 		},
 		Changed: func(_ *route.Call, change subscribe.Change) (string, *norman.Object) {
-			if change.Collection != subscribe.Bindings {
+			if d, _, ok := subscribe.Of(change, a.State.Bindings); !ok || d.Value.Context() != context {
 				return "", nil
 			}
-			if b, ok := change.Removed.(roles.Binding); ok && b.Context() == context {
-				o := bindingObject(b)
-				return change.Key, &o
-			}
-			if d, ok := a.State.Bindings.Get(change.Key); !ok || d.Value.Context() != context {
-				return "", nil
-			}
-			return change.Key, nil
+			return management.ShownOf(change, subscribe.Bindings, bindingObject)
 		},
 	}
 }

@@ -44,14 +44,7 @@ func (a *API) roleKind(kind roles.Kind) management.Kind {
 			return roleObject(r), ok
 		},
 		Changed: func(_ *route.Call, change subscribe.Change) (string, *norman.Object) {
-			if change.Collection != collection {
-				return "", nil
-			}
-			if r, ok := change.Removed.(roles.Role); ok {
-				o := roleObject(r)
-				return change.Key, &o
-			}
-			return change.Key, nil
+			return management.ShownOf(change, collection, roleObject)
 		},
 	}
 }

@@ -46,14 +46,7 @@ func (a *API) userKind() management.Kind {
 			return userObject(c, d.Value), ok
 		},
 		Changed: func(c *route.Call, change subscribe.Change) (string, *norman.Object) {
-			if change.Collection != subscribe.Users {
-				return "", nil
-			}
-			if u, ok := change.Removed.(records.User); ok {
-				o := userObject(c, u)
-				return change.Key, &o
-			}
-			return change.Key, nil
+			return management.ShownOf(change, subscribe.Users, func(u records.User) norman.Object { return userObject(c, u) })
 		},
 	}
 }

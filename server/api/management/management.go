@@ -138,6 +138,15 @@ type Kind struct {
 	Changed func(c *route.Call, change subscribe.Change) (id string, removed *norman.Object)
 }
 
+// ShownOf is a Kind's Changed for the documents of a collection that are shown by their key.
+func ShownOf[T any](change subscribe.Change, collection string, show func(T) norman.Object) (id string, removed *norman.Object) {
+	if change.Collection != collection {
+		return "", nil
+	}
+	id, removed, _ = subscribe.Shown(func(d store.Document[T]) norman.Object { return show(d.Value) })(change)
+	return id, removed
+}
+
 // of is what auth.May knows the type by.
 func (k *Kind) of() auth.Kind { return auth.Kind(k.Schema.ID) }
 

@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-project/drover/installers"
+	"github.com/drover-project/drover/server/controllers/rights"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
@@ -78,15 +78,8 @@ func NewKeeper(o Options) *Keeper { return &Keeper{Options: o} }
 
 // Watches are what the tokens in clusters depend on: keys are those of clusters.
 func Watches(s *state.State) []reconcile.Watch {
-	of := func(q reconcile.Queue, clusterID string) {
-		if clusterID == "" {
-			q.AddAll()
-		} else if d, ok := s.ClustersByID.First(clusterID); ok {
-			q.Add(d.Key)
-		}
-	}
-	anywhere := func(_ store.Event[roles.Role], q reconcile.Queue) { q.AddAll() }
-	return []reconcile.Watch{
+	roleWatches, of := rights.RoleWatches(s) // a user who may not use a cluster any more has no token there
+	return append(roleWatches,
 		reconcile.Documents(s.Clusters, func(e store.Event[records.Cluster], q reconcile.Queue) {
 			if e.Type == store.Deleted || e.Old == nil || e.Old.Generation != e.Value.Generation || e.Old.Deleting.IsZero() != e.Value.Deleting.IsZero() {
 				q.Add(e.Key)
@@ -102,21 +95,11 @@ func Watches(s *state.State) []reconcile.Watch {
 				q.AddAll()
 			}
 		}),
-		// A user who may not use a cluster any more has no token there.
-		reconcile.Documents(s.Bindings, func(e store.Event[roles.Binding], q reconcile.Queue) {
-			of(q, e.Value.ClusterID)
-			if e.Old != nil && e.Old.ClusterID != e.Value.ClusterID {
-				of(q, e.Old.ClusterID)
-			}
-		}),
-		reconcile.Documents(s.RoleTemplates, anywhere),
-		reconcile.Documents(s.GlobalRoles, anywhere),
 		reconcile.Documents(s.Settings, func(e store.Event[records.Setting], q reconcile.Queue) {
 			if e.Key == "agent-image" || e.Key == "system-default-registry" {
 				q.AddAll()
 			}
-		}),
-	}
+		}))
 }
 
 // Worker brings each cluster to what should be there. A cluster that hangs holds no other one.

@@ -99,24 +99,11 @@ func NewKeeper(o Options) *Keeper { return &Keeper{Options: o, warnAbove: many} 
 
 // Watches are what the rights in clusters depend on: keys are those of clusters.
 func Watches(s *state.State) []reconcile.Watch {
-	of := func(q reconcile.Queue, clusterID string) {
-		if clusterID == "" {
-			q.AddAll()
-		} else if d, ok := s.ClustersByID.First(clusterID); ok {
-			q.Add(d.Key)
-		}
-	}
-	anywhere := func(_ store.Event[roles.Role], q reconcile.Queue) { q.AddAll() }
-	return []reconcile.Watch{
+	roleWatches, of := RoleWatches(s)
+	return append(roleWatches,
 		reconcile.Documents(s.Clusters, func(e store.Event[records.Cluster], q reconcile.Queue) {
 			if e.Type == store.Deleted || e.Old == nil || e.Old.Deleting.IsZero() != e.Value.Deleting.IsZero() {
 				q.Add(e.Key)
-			}
-		}),
-		reconcile.Documents(s.Bindings, func(e store.Event[roles.Binding], q reconcile.Queue) {
-			of(q, e.Value.ClusterID)
-			if e.Old != nil && e.Old.ClusterID != e.Value.ClusterID {
-				of(q, e.Old.ClusterID)
 			}
 		}),
 		reconcile.Documents(s.Namespaces, func(e store.Event[records.NamespacePage], q reconcile.Queue) { of(q, records.ClusterOfPage(e.Key)) }),
@@ -124,8 +111,6 @@ func Watches(s *state.State) []reconcile.Watch {
 		reconcile.Documents(s.ProjectSecrets, func(e store.Event[records.ProjectSecret], q reconcile.Queue) {
 			of(q, roles.ClusterOf(e.Value.ProjectID))
 		}),
-		reconcile.Documents(s.RoleTemplates, anywhere),
-		reconcile.Documents(s.GlobalRoles, anywhere),
 		reconcile.Documents(s.Settings, func(e store.Event[records.Setting], q reconcile.Queue) {
 			if e.Key == settings.RightsByHand {
 				q.AddAll()
@@ -135,8 +120,29 @@ func Watches(s *state.State) []reconcile.Watch {
 			if e.Type == store.Deleted || e.Old == nil || e.Old.Disabled != e.Value.Disabled || !slices.Equal(e.Old.Principals(), e.Value.Principals()) {
 				q.AddAll()
 			}
-		}),
+		}))
+}
+
+// RoleWatches are the roles and who has them, for workers whose keys are those of clusters. of has the cluster of a management ID
+// looked at, and all for none.
+func RoleWatches(s *state.State) (watches []reconcile.Watch, of func(q reconcile.Queue, clusterID string)) {
+	of = func(q reconcile.Queue, clusterID string) {
+		if clusterID == "" {
+			q.AddAll()
+		} else if d, ok := s.ClustersByID.First(clusterID); ok {
+			q.Add(d.Key)
+		}
 	}
+	anywhere := func(_ store.Event[roles.Role], q reconcile.Queue) { q.AddAll() }
+	return []reconcile.Watch{
+		reconcile.Documents(s.RoleTemplates, anywhere), reconcile.Documents(s.GlobalRoles, anywhere),
+		reconcile.Documents(s.Bindings, func(e store.Event[roles.Binding], q reconcile.Queue) {
+			of(q, e.Value.ClusterID)
+			if e.Old != nil && e.Old.ClusterID != e.Value.ClusterID {
+				of(q, e.Old.ClusterID)
+			}
+		}),
+	}, of
 }
 
 // Worker brings each cluster to what should be there. A cluster that hangs holds no other one.

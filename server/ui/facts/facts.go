@@ -105,18 +105,9 @@ func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machi
 			i, row.States = len(row.States), append(row.States, ui.Count{State: state})
 		}
 		row.States[i].N++
-		if c := m.Value.Certificate; !c.End.IsZero() && (row.Certificate.End.IsZero() || c.End.Before(row.Certificate.End)) {
-			row.Certificate = c
-		}
 	}
 	slices.SortFunc(row.States, func(a, b ui.Count) int { return strings.Compare(a.State, b.State) })
-	if remembered, ok := s.State.RKEStates.Get(d.Key); ok {
-		for name, end := range remembered.Value.Ends {
-			if row.Certificate.End.IsZero() || end.Before(row.Certificate.End) || end.Equal(row.Certificate.End) && name < row.Certificate.Name {
-				row.Certificate = records.CertificateEnd{Name: name, End: end}
-			}
-		}
-	}
+	row.Certificate = s.State.FirstCertificate(key, machines)
 	if !auth.May(who, auth.Get, auth.In(d.Value.ID, auth.EtcdBackup)) {
 		return row
 	}
