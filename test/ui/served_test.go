@@ -98,7 +98,6 @@ func serve(t *testing.T, shape ...func(*api.Options)) *served {
 	t.Cleanup(func() {
 		s.stop()
 		all.Close()
-		happened.Close()
 		trail.Close()
 		if err := st.Close(); err != nil {
 			t.Error(err)
