@@ -99,10 +99,10 @@ func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machi
 	key := records.ClusterKey(d.Key)
 	row := ui.ClusterRow{Cluster: views.OfCluster(d, len(machines)), Operation: s.underWay(who, d.Value.ID, key), Rehearsals: s.rehearsals(d.Key)}
 	for _, m := range machines {
-		state := string(conditions.MachineState(&m.Value))
-		i := slices.IndexFunc(row.States, func(c ui.Count) bool { return c.State == state }) // there are few
+		is := string(conditions.MachineState(&m.Value))
+		i := slices.IndexFunc(row.States, func(c ui.Count) bool { return c.State == is }) // there are few
 		if i < 0 {
-			i, row.States = len(row.States), append(row.States, ui.Count{State: state})
+			i, row.States = len(row.States), append(row.States, ui.Count{State: is})
 		}
 		row.States[i].N++
 	}
