@@ -162,13 +162,13 @@ func (c *Clusters) machineChanged(e store.Event[records.Machine]) (others bool) 
 
 // match has one watcher for each cluster with a control-plane machine or an agent, and none for others.
 func (c *Clusters) match(ctx context.Context) {
+	c.mu.Lock() // from before the look on, or what changes meanwhile is compared with watchers that go or come
+	defer c.mu.Unlock()
 	wanted := map[records.ClusterKey]bool{}
 	for _, cluster := range c.State.Clusters.List() {
 		key := records.ClusterKey(cluster.Key)
 		wanted[key] = c.watched(cluster)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for key, w := range c.watchers {
 		if !wanted[key] {
 			w.cancel()
