@@ -9,7 +9,7 @@ export CGO_ENABLED = 0
 export GOFLAGS = -trimpath
 GO_BUILD := go build -ldflags '$(LDFLAGS)'
 
-.PHONY: build agents images release releasetools formatted test fuzz k3s rke2standin rke1images helm oidc e2e e2e-full lint bench quickstart setup setup-test setup-e2e clean
+.PHONY: build agents images release releasetools formatted test fuzz k3s rke2standin rke1images helm oidc e2e e2e-full lint bench soak quickstart setup setup-test setup-e2e clean
 
 build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
 	$(GO_BUILD) -tags embedassets -o bin/drover ./cmd/drover
@@ -141,6 +141,10 @@ bench: build ## the measures of docs/benchmarks.md, on this machine
 	go run ./test/bench
 	go test -run '^$$' -bench "Carriers|SlowLine" -benchtime 3s ./tunnel
 	@echo "both agents under a kube-apiserver, which needs the kit that make k3s builds: go test -tags e2e -run '^$$' -bench Plan -benchtime 40x ./test/peer"
+
+HOURS ?= 1
+soak: build ## a fleet of 5,000 simulated agents at work on two servers for HOURS (1), with a chart in docs: what grows is a leak
+	go run ./test/bench -only soak -hours $(HOURS) -agents 5000 -charts docs
 
 e2e-full: RKE1_VERSIONS = v1.23.17-rancher1-1,v1.23.16-rancher2-3,v1.24.17-rancher1-1,v1.30.8-rancher1-1
 e2e-full: RKE1_ADDONS = -addons

@@ -82,8 +82,23 @@ func (b *bench) settledCluster(ctx context.Context, f *fleet) error {
 	if err := f.server.apply(ctx, fmt.Sprintf(changeObject, "before")+"---\n"+changeCluster); err != nil {
 		return err
 	}
-	b.say("%d machines: registering", changeAgents)
-	if err := inParallel(changeAgents, registerAtOnce, func(i int) error {
+	if err := b.registerCluster(ctx, f); err != nil {
+		return err
+	}
+	if err := b.watchFleet(ctx, f); err != nil {
+		return err
+	}
+	b.say("%d machines: joining", len(f.agents))
+	if _, err := f.outcomes(ctx); err != nil {
+		return fmt.Errorf("the first plans: %w", err)
+	}
+	return quiet(ctx, f.server.process.PID(), nil)
+}
+
+// registerCluster lets a server and many workers join the one cluster.
+func (b *bench) registerCluster(ctx context.Context, f *fleet) error {
+	b.say("%d machines: registering", len(f.agents))
+	if err := inParallel(len(f.agents), registerAtOnce, func(i int) error {
 		roles := []string{workerRole}
 		if i == 0 {
 			roles = []string{workerRole, etcdRole, planeRole}
@@ -94,14 +109,7 @@ func (b *bench) settledCluster(ctx context.Context, f *fleet) error {
 	}); err != nil {
 		return fmt.Errorf("register: %w", err)
 	}
-	if err := b.watchFleet(ctx, f); err != nil {
-		return err
-	}
-	b.say("%d machines: joining", changeAgents)
-	if _, err := f.outcomes(ctx); err != nil {
-		return fmt.Errorf("the first plans: %w", err)
-	}
-	return quiet(ctx, f.server.process.PID(), nil)
+	return nil
 }
 
 // changeAll changes the file.

@@ -43,6 +43,7 @@ type options struct {
 	profile string
 	peer    string
 	charts  string
+	hours   float64
 	// clusterCounts are the numbers of clusters that a server starts on.
 	clusterCounts []int
 }
@@ -60,6 +61,7 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 	flags.IntVar(&o.cold, "cold", 3, "of them after so long a rest that the agent has given its idle connection up")
 	flags.IntVar(&o.writers, "writers", 64, "how many plans are written at once in a roll-out")
 	flags.StringVar(&o.profile, "profile", "", "directory for profiles of the servers during roll-outs")
+	flags.Float64Var(&o.hours, "hours", 0, "how long the largest number of -agents works on two servers; 0 leaves it out")
 	flags.StringVar(&o.peer, "peer", "", "another system agent whose latency is measured in turn with drover's, for example what test/peer/build-agent.sh makes")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -82,8 +84,8 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 			o.skip = append(o.skip, name)
 		}
 	}
-	if o.rounds < 1 || o.writers < 1 || o.cold < 0 {
-		return o, errors.New("-rounds and -writers are at least 1, -cold at least 0")
+	if o.rounds < 1 || o.writers < 1 || o.cold < 0 || o.hours < 0 {
+		return o, errors.New("-rounds and -writers are at least 1, -cold and -hours at least 0")
 	}
 	return o, nil
 }
@@ -144,6 +146,7 @@ var parts = [...]part{
 	{"backup", (*bench).backup},
 	{"proxy", (*bench).kubeProxy},
 	{"rights", (*bench).rights},
+	{"soak", (*bench).soak},
 }
 
 func partNames() []string {

@@ -58,8 +58,8 @@ func (b *bench) startServer(ctx context.Context, dir string) (_ *server, err err
 	return s, nil
 }
 
-// launch starts a server on the data directory below dir and waits until it answers.
-func (b *bench) launch(ctx context.Context, dir string) (_ *server, err error) {
+// launch starts a server on the data directory below dir, with more flags, and waits until it answers.
+func (b *bench) launch(ctx context.Context, dir string, flags ...string) (_ *server, err error) {
 	s := &server{}
 	var debug int
 	if s.port, err = freePort(ctx); err != nil {
@@ -74,7 +74,7 @@ func (b *bench) launch(ctx context.Context, dir string) (_ *server, err error) {
 	defer cancel()
 	s.process, err = process.Start(ctxStart, process.Options{
 		Path: filepath.Join(b.module, "bin", "drover"), LogFile: filepath.Join(dir, "server.log"),
-		Args:     []string{"server", "--data-dir", filepath.Join(dir, "data"), "--listen", address, "--server-url", s.url, "--pprof", s.debug},
+		Args:     append([]string{"server", "--data-dir", filepath.Join(dir, "data"), "--listen", address, "--server-url", s.url, "--pprof", s.debug}, flags...),
 		ReadyURL: s.url + "/ping",
 		Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
 			InsecureSkipVerify: true, // whether it answers; whom to trust is only known once it does
@@ -83,7 +83,8 @@ func (b *bench) launch(ctx context.Context, dir string) (_ *server, err error) {
 	return s, err
 }
 
-func (s *server) prepare(ctx context.Context, drover, data, dir string) (err error) {
+// trust reads what its clients need from the server's data directory.
+func (s *server) trust(data string) (err error) {
 	if s.ca, err = os.ReadFile(filepath.Join(data, "tls", "ca.crt")); err != nil {
 		return err
 	}
@@ -96,6 +97,13 @@ func (s *server) prepare(ctx context.Context, drover, data, dir string) (err err
 	s.http = &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: s.roots, MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 100,
 	}}
+	return nil
+}
+
+func (s *server) prepare(ctx context.Context, drover, data, dir string) error {
+	if err := s.trust(data); err != nil {
+		return err
+	}
 	file := filepath.Join(dir, "cluster.yaml")
 	if err := os.WriteFile(file, []byte(clusterYAML), 0o600); err != nil {
 		return err

@@ -28,7 +28,9 @@ type simulated struct {
 	events *bufio.Reader // of the watch
 	watch  *conn
 	line   []byte
-	first  *secret // was there when the watch was opened, with a plan that waits; nil otherwise
+	first  *secret // was there when the watch was opened, with a plan that has not ended; nil otherwise
+	// carried gets each plan whose outcome is stored, instead of shared.done.
+	carried func(plan []byte)
 }
 
 // shared is what the agents of one server have in common.
@@ -92,7 +94,7 @@ func (a *simulated) connect(ctx context.Context) (err error) {
 		if string(kind) == "ADDED" {
 			if s, err := readSecret(object); err != nil {
 				return err
-			} else if s.pending() {
+			} else if s.pending() || s.begun() {
 				a.first = s
 			}
 		}
@@ -189,6 +191,10 @@ func (a *simulated) carryOut(ctx context.Context, s *secret) (err error) {
 	if err := a.put(report, s, b); err != nil {
 		return fmt.Errorf("report that the plan has succeeded: %w", err)
 	}
+	if a.carried != nil {
+		a.carried(b.plan)
+		return nil
+	}
 	a.shared.done <- string(b.sum)
 	return nil
 }
@@ -241,6 +247,11 @@ func readSecret(object []byte) (*secret, error) {
 // pending says that a plan waits for the agent.
 func (s *secret) pending() bool {
 	return string(s.data[plans.KeyPlanState]) == encoded(plans.StatePending)
+}
+
+// begun says that an agent took the plan, and lost its connection before it could report the outcome.
+func (s *secret) begun() bool {
+	return string(s.data[plans.KeyPlanState]) == encoded(plans.StateInProgress)
 }
 
 // number is a value in decimal; what cannot be read counts as none.

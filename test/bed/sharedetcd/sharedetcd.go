@@ -3,7 +3,8 @@
 package sharedetcd
 
 import (
-	"net/url"
+	"fmt"
+	neturl "net/url"
 	"testing"
 
 	"go.etcd.io/etcd/server/v3/embed"
@@ -14,18 +15,27 @@ import (
 // URL. It does not sync its files, as this machine's power is not cut.
 func Start(t testing.TB) string {
 	t.Helper()
-	cfg := embed.NewConfig()
-	cfg.Dir = t.TempDir()
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	cfg.UnsafeNoFsync = true
-	cfg.TickMs, cfg.ElectionMs = 50, 250
-	cfg.ListenClientUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	cfg.AdvertiseClientUrls, cfg.ListenPeerUrls = cfg.ListenClientUrls, nil
-	etcd, err := embed.StartEtcd(cfg)
+	url, stop, err := Run(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(etcd.Close)
+	t.Cleanup(stop)
+	return url
+}
+
+// Run is Start for a program: the etcd keeps its data in dir and runs until stop.
+func Run(dir string) (url string, stop func(), err error) {
+	cfg := embed.NewConfig()
+	cfg.Dir = dir
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	cfg.UnsafeNoFsync = true
+	cfg.TickMs, cfg.ElectionMs = 50, 250
+	cfg.ListenClientUrls = []neturl.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+	cfg.AdvertiseClientUrls, cfg.ListenPeerUrls = cfg.ListenClientUrls, nil
+	etcd, err := embed.StartEtcd(cfg)
+	if err != nil {
+		return "", nil, fmt.Errorf("start an etcd in %s: %w", dir, err)
+	}
 	<-etcd.Server.ReadyNotify()
-	return "http://" + etcd.Clients[0].Addr().String()
+	return "http://" + etcd.Clients[0].Addr().String(), etcd.Close, nil
 }
