@@ -69,6 +69,8 @@ const (
 	KindRotateCA           OperationKind = "rotate-ca"
 	KindRotateKeys         OperationKind = "rotate-encryption-keys"
 	KindRotateToken        OperationKind = "rotate-server-token"
+	// KindUpdateAgents replaces the agents on the hosts of a cluster by those of the server's release.
+	KindUpdateAgents OperationKind = "update-agents"
 	// KindRehearse tries the restore of a snapshot on a machine, beside its cluster.
 	KindRehearse OperationKind = "rehearse"
 )
@@ -188,12 +190,12 @@ type LogLine struct {
 // Asked is the body of POST /v1-drover/clusters/{namespace}/{name}/operations.
 type Asked struct {
 	// Kind is snapshot, restore, rehearse, rotate-certificates or rotate-encryption-keys; rotate-ca is rotate-certificates
-	// with CA. Of k3s and RKE2 rotate-server-token too.
+	// with CA. Of k3s and RKE2 rotate-server-token and update-agents, too.
 	Kind OperationKind `json:"kind"`
 	// Snapshot is the name of the snapshot to take, which may be left out, or to restore.
 	Snapshot string `json:"snapshot,omitempty"`
-	// Machines are the names of those on whose hosts it is taken, all members of etcd without any, or of the one on whose host
-	// the snapshot to restore is; Mode is what becomes as it was with it: none, kubernetesVersion or all. For k3s and RKE2.
+	// Machines are the names of those on whose hosts it is taken, all members of etcd without any, of the one on whose host
+	// the snapshot to restore is, or of those whose agents are updated, all with an agent of another release without any; Mode is what becomes as it was with it: none, kubernetesVersion or all. For k3s and RKE2.
 	Machines []string `json:"machines,omitempty"`
 	Mode     string   `json:"mode,omitempty"`
 	// Fleet is the name of that on one of whose machines a snapshot is rehearsed, where Machines names none.

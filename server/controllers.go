@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/installers/versions"
 	asked "github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/controllers/agents"
 	"github.com/drover-project/drover/server/controllers/authtokens"
 	"github.com/drover-project/drover/server/controllers/certificates"
 	"github.com/drover-project/drover/server/controllers/clusteragents"
@@ -53,7 +54,7 @@ func newControllers(d *data, i *identity, w *ways) *controllers {
 	c := &controllers{measured: metrics.NewWork(), nodes: newNodes(d, w), rke: newRKE(d, w), groups: &directories.Controller{Desk: i.directories}}
 	c.rke1 = rke1.New(c.rke)
 	c.snapshots = &snapshots.Controller{State: d.state, Client: w.clusters.Client, Way: d.outgoing.People().Lead, Logger: d.Logger, Now: d.Now}
-	c.asker = &etcdops.Service{State: d.state, Fault: c.snapshots.Fault, Now: d.Now}
+	c.asker = &etcdops.Service{State: d.state, Fault: c.snapshots.Fault, Agents: newAgents(d, w), Now: d.Now}
 	c.files = &etcdops.Files{State: d.state, Ask: w.hosts.AskFor, Tunnel: w.hosts.Tunnel, Way: d.outgoing.People().Lead}
 	c.rehearsals = &rehearsals.Service{
 		State: d.state, Snapshots: c.asker, Watching: w.hosts.Watching, InstallerImage: d.installerImage, DefaultRegistry: d.defaultRegistry, Files: c.files,
@@ -97,7 +98,7 @@ func (c *controllers) list(d *data, i *identity, w *ways) []reconcile.Worker {
 		Clusters: r.Staying, Cluster: r.endpoint, Tokens: i.auth.Tokens, User: r.user, Uses: r.Uses, Client: w.clusters.Client, Now: d.Now, Logger: d.Logger,
 		Image: func() string { return d.settings.Get("agent-image").Value }, Registry: d.defaultRegistry,
 	})
-	agents := &clusteragents.Controller{
+	inside := &clusteragents.Controller{
 		Agents: w.inClusters, Client: w.clusters.Client, Authority: w.clusters.CA,
 		Clear: func(ctx context.Context, key records.ClusterKey, client kubernetes.Interface) error {
 			id, _ := r.Cluster(key)
@@ -115,11 +116,12 @@ func (c *controllers) list(d *data, i *identity, w *ways) []reconcile.Worker {
 		c.rke1.Worker(),
 		c.snapshots.Worker(),
 		(&requests.Controller{Asker: c.asker, Logger: d.Logger}).Worker(),
+		c.agents(d, w).Worker(),
 		(&certificates.Controller{State: d.state, Ask: w.hosts.Ask, Dial: w.hosts.Dial, Logger: d.Logger}).Worker(),
 		c.rehearsals.Worker(),
 		c.rights.Worker(append(rights.Watches(d.state), reached.Watch())...),
 		tokens.Worker(append(authtokens.Watches(d.state), reached.Watch())...),
-		agents.Worker(reached.Watch()),
+		inside.Worker(reached.Watch()),
 		c.groups.Worker(),
 		d.backups.Worker(),
 		c.clusters.Worker(),
@@ -127,6 +129,27 @@ func (c *controllers) list(d *data, i *identity, w *ways) []reconcile.Worker {
 		i.machines.Worker(),
 		i.auth.Uses.Worker(),
 		keepVersions(d.versions, d.outgoing.Configured(d.VersionData).Transport(nil)),
+	}
+}
+
+// newAgents are the agents that hosts are updated to.
+func newAgents(d *data, w *ways) *etcdops.Agents {
+	presence := w.hosts.Presence()
+	return &etcdops.Agents{
+		Release: presence.Self.Version, Checksum: w.registration.Checksum, Server: func() (string, string) { return d.settings.ServerURL(), d.settings.CACerts() }, Of: presence.Tunnels.Release,
+	}
+}
+
+// agents makes what updates agents.
+func (c *controllers) agents(d *data, w *ways) *agents.Controller {
+	return &agents.Controller{
+		Asker: c.asker, Automatic: func() bool { return d.settings.Get(settings.AgentUpdates).Value == settings.Automatic }, Logger: d.Logger, Now: d.Now,
+		Servers: func() (all []string) {
+			for _, one := range w.hosts.Presence().Servers() {
+				all = append(all, one.Version)
+			}
+			return all
+		},
 	}
 }
 

@@ -55,6 +55,8 @@ var (
 	forget string
 	//go:embed clean.sh
 	clean string
+	//go:embed agent.sh
+	agent string
 )
 
 // Host is where a job is done.
@@ -209,6 +211,30 @@ func (h Host) Forget(id string, uids []string) plans.OneTimeInstruction {
 
 // Clean removes what restores have moved aside, and copies of private keys of before.
 func (h Host) Clean(id string) plans.OneTimeInstruction { return h.instruction(id, oldKeys+clean) }
+
+// UpdateAgent replaces the agent of the host, which decides whether the new one stays. The program is at the URL from, to which "-" and the
+// architecture are added, with a checksum in hex for each; ca is PEM of the authorities of that URL, empty for those of the host. The output is
+// for Updated.
+func (h Host) UpdateAgent(id, from, ca string, sha256 map[string]string) plans.OneTimeInstruction {
+	in := h.instruction(id, agent, from, sha256["amd64"], sha256["arm64"])
+	if ca != "" {
+		in.Env = append(in.Env, "DROVER_CA="+base64.StdEncoding.EncodeToString([]byte(ca)))
+	}
+	return in
+}
+
+// updatedForm is the last line of rancher-system-agent self-update.
+var updatedForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^updated from ([A-Za-z0-9._+-]{1,64}) to ([A-Za-z0-9._+-]{1,64})$`)
+})
+
+// Updated is what became of the agent of a host, in a line that can be shown.
+func Updated(output []byte) string {
+	if m := updatedForm().FindSubmatch(output); m != nil {
+		return fmt.Sprintf("updated from %s to %s", m[1], m[2])
+	}
+	return "it had this agent already"
+}
 
 // maxRemoved is how many directories Removed names.
 const maxRemoved = 5

@@ -76,6 +76,9 @@ func descriptions() map[string]description {
 		"/v1-drover/clusters/{namespace}/{name}/why": {
 			summary: "Why the cluster is not active: its machines that are not well, first cause first, with the end of logs of their hosts", answer: apitypes.Why{},
 		},
+		"/v1-drover/agents": {
+			summary: "List the agents on the hosts of machines with their releases", query: append([]parameter{{"cluster", "only those of the cluster with this id"}}, page...), answer: apitypes.List[apitypes.Agent]{},
+		},
 		"/v1-drover/machines": {
 			summary: "List machines",
 			query:   append([]parameter{{"cluster", "only those of the cluster with this id"}, {"follow", "true sends each machine as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: apitypes.List[apitypes.Machine]{},
@@ -188,6 +191,9 @@ func upgradeDescriptions() map[string]description {
 		"/v1-drover/clusters/{namespace}/{name}/window": {summary: "The maintenance window of a cluster, in which its machines may be restarted", answer: apitypes.Window{}},
 		"/v1-drover/clusters/{namespace}/{name}/window/set": {
 			summary: "Give a cluster another maintenance window, or take it off with an empty text. The body is {\"window\"}", body: "application/json", answer: apitypes.Window{},
+		},
+		"/v1-drover/clusters/{namespace}/{name}/agents/pin": {
+			summary: "Have the agents on a cluster's hosts stay of the releases that they are of, or end that. The body is {\"pinned\"}", body: "application/json", answer: apitypes.AskedPin{},
 		},
 		"/v1-drover/clusters/{namespace}/{name}/rehearsals": {summary: "How often snapshots of a cluster are rehearsed, when next, and how the last one ended", answer: apitypes.Rehearsals{}},
 		"/v1-drover/clusters/{namespace}/{name}/rehearsals/set": {

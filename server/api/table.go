@@ -85,10 +85,8 @@ type row route.Row
 
 // table is every route. Of two that match a path the first serves it.
 func table(h handlers) []route.Row {
-	open, loggedIn, anyone, may, object := route.Open, route.Login, route.Anyone, route.May, route.Object
-	v3, v1, own, public, agents := h.v3, h.v1, h.own, h.login, h.agents
-	body := func(do management.Body) management.Handler { return do.Handler }
-	logout, logoutAll := auth.CollectionAction("logout"), auth.CollectionAction("logoutAll")
+	open, loggedIn, may := route.Open, route.Login, route.May
+	v3, v1, public, agents := h.v3, h.v1, h.login, h.agents
 	plans, kubeSecrets := route.Own(planToken).For("", auth.PlanSecret).Reveals(), h.kept.Kube(agents, h.kube.Secrets.ListIn)
 
 	rows := []row{
@@ -142,112 +140,12 @@ func table(h handlers) []route.Row {
 		{"POST", "/v3-public/localproviders/local", open(), public.NoAction},
 		{"GET", "/v1-public/authproviders", open(), public.PlainProviders},
 		{"POST", "/v1-public/login", open().For(auth.Login, auth.Token), public.PlainLogin},
-		{"POST", "/v1/logout", route.Leaving().For(logout, auth.Token), v3.Type(v3.Logout)},
-
-		// The management API.
-		{"GET", "/", open(), h.page.Root(v3.Roots)},
-		{"GET", "/v3", loggedIn(), v3.Root},
-		{"GET", "/v3/openapi.json", loggedIn(), served()},
-		{"GET", "/v3/schemas", loggedIn(), v3.Schemas},
-		{"GET", "/v3/schemas/{schema}", loggedIn(), v3.Schemas},
-		{"GET", "/v3/subscribe", loggedIn(), v3.Subscribe},
-
-		{"GET", "/v3/clusters/schemas", loggedIn(), v3.SchemasIn("cluster")},
-		{"GET", "/v3/clusters/schemas/{schema}", loggedIn(), v3.SchemasIn("cluster")},
-		{"GET", "/v3/clusters/{context}/schemas", object(auth.Get, auth.Cluster), v3.SchemasIn("cluster")},
-		{"GET", "/v3/clusters/{context}/schemas/{schema}", object(auth.Get, auth.Cluster), v3.SchemasIn("cluster")},
-		{"GET", "/v3/clusters/{context}/subscribe", object(auth.Get, auth.Cluster), v3.SubscribeIn("cluster")},
-		{"GET", "/v3/clusters/{context}/nodes", object(auth.List, auth.Machine), v3.ListIn("cluster")},
-		{"GET", "/v3/clusters/{context}/nodepools", object(auth.List, auth.NodePool), v3.ListIn("cluster")},
-		{"GET", "/v3/clusters/{context}/projects", object(auth.List, auth.Project), v3.ListIn("cluster")},
-		{"GET", "/v3/clusters/{context}/tokens", object(auth.List, auth.Token), v3.ListIn("cluster")},
-		{"POST", "/v3/clusters/{context}/tokens", object(auth.Create, auth.Token), v3.TypeIn("cluster", body(v3.CreateToken))},
-		{"GET", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.List, auth.RegistrationToken).Reveals(), v3.ListIn("cluster")},
-		{"POST", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.Create, auth.RegistrationToken), v3.TypeIn("cluster", body(v3.CreateRegistrationToken))},
-		{"GET", "/v3/clusters/{context}/namespaces", object(auth.List, auth.Namespace), h.inside.ListNamespaces},
-		{"POST", "/v3/clusters/{context}/namespaces", object(auth.Create, auth.Namespace), h.inside.CreateNamespace},
-		{"GET", "/v3/clusters/{context}/namespaces/{id}", object(auth.Get, auth.Namespace), h.inside.GetNamespace},
-		{"PUT", "/v3/clusters/{context}/namespaces/{id}", object(auth.Update, auth.Namespace), h.inside.UpdateNamespace},
-		{"DELETE", "/v3/clusters/{context}/namespaces/{id}", object(auth.Remove, auth.Namespace), h.inside.RemoveNamespace},
-		{"POST", "/v3/clusters/{context}/namespaces/{id}?action=move", object(auth.Action("move"), auth.Namespace), h.inside.MoveNamespace},
-		{"*", "/v3/clusters/{context}/{link...}", object(auth.Get, auth.Cluster), v3.UnknownIn("cluster")},
-
-		{"GET", "/v3/clusterregistrationtokens", may(auth.List, auth.RegistrationToken).Reveals(), v3.List},
-		{"POST", "/v3/clusterregistrationtokens", may(auth.Create, auth.RegistrationToken), v3.Type(body(v3.CreateRegistrationToken))},
-		{"GET", "/v3/clusterregistrationtokens/{id}", object(auth.Get, auth.RegistrationToken).Reveals(), v3.Get},
-		{"DELETE", "/v3/clusterregistrationtokens/{id}", object(auth.Remove, auth.RegistrationToken), v3.Resource(v3.RemoveRegistrationToken)},
-
-		{"GET", "/v3/projects/schemas", loggedIn(), v3.SchemasIn("project")},
-		{"GET", "/v3/projects/schemas/{schema}", loggedIn(), v3.SchemasIn("project")},
-		{"GET", "/v3/projects/{context}/schemas", object(auth.Get, auth.Project), v3.SchemasIn("project")},
-		{"GET", "/v3/projects/{context}/schemas/{schema}", object(auth.Get, auth.Project), v3.SchemasIn("project")},
-		{"GET", "/v3/projects/{context}/subscribe", object(auth.Get, auth.Project), v3.SubscribeIn("project")},
-		{"*", "/v3/projects/{context}/{link...}", object(auth.Get, auth.Project), v3.UnknownIn("project")},
-
-		{"GET", "/v3/settings", may(auth.List, auth.Setting), v3.List},
-		{"GET", "/v3/settings/{id}", anyone(auth.Get, auth.Setting), v3.Get},
-		{"PUT", "/v3/settings/{id}", object(auth.Update, auth.Setting), v3.Resource(body(v3.UpdateSetting))},
-
-		{"POST", "/v3/tokens?action=logout", route.Leaving().For(logout, auth.Token), v3.Type(v3.Logout)},
-		{"POST", "/v3/tokens?action=logoutAll", route.Leaving().For(logoutAll, auth.Token), v3.Type(v3.LogoutAll)},
+		{"POST", "/v1/logout", route.Leaving().For(auth.CollectionAction("logout"), auth.Token), v3.Type(v3.Logout)},
 	}
-	rows = append(append(append(rows, managedRows(h)...), directoryRows(h)...), peopleRows(h.v3, h.people)...)
+	rows = append(append(append(append(rows, managementRows(h)...), managedRows(h)...), directoryRows(h)...), peopleRows(h.v3, h.people)...)
 	rows = append(secretRows(h.secrets), rows...) // before the row that takes all links of a project
 	rows = append(namespaceRows(h.kube.Namespaces, agents), rows...)
-	rows = append(rows,
-		row{"*", "/v3/{rest...}", loggedIn(), v3.Unknown},
-
-		// Drover's own API.
-		row{"POST", "/v1-drover/apply", may(auth.Apply, auth.Cluster), own.Apply},
-		row{"GET", "/v1-drover/clusters", may(auth.List, auth.Cluster), own.ListClusters},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster), route.Of(h.own.Cluster, own.GetCluster)},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/preview", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, own.PreviewCluster)},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/pause", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, own.Pause)},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, h.desk.Resume)},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/export", object(auth.Action("export"), auth.Cluster), route.Of(h.own.Cluster, h.desk.Export)},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/import-rke", may(auth.Apply, auth.Cluster), h.desk.Import},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/upgrade", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, h.upgrades.Upgrade)},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/window", object(auth.Get, auth.Cluster), route.Of(h.own.Cluster, h.upgrades.GetWindow)},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/window/set", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, h.upgrades.SetWindow)},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/rehearsals", object(auth.Get, auth.Cluster), route.Of(h.own.Cluster, native.RehearsalAPI{API: h.own}.Get)},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/rehearsals/set", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, native.RehearsalAPI{API: h.own}.Set)},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, own.Begin)},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.EtcdBackup), route.Of(h.own.Cluster, own.ListSnapshots)},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file", object(auth.Action("downloadSnapshot"), auth.Cluster).Opens(), route.Of(h.own.Cluster, h.files.Download)},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, own.GetDocument)},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken).Reveals(), route.Of(h.own.Cluster, native.JoinAPI{API: own}.Join)},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/agent/forget", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, native.JoinAPI{API: own}.ForgetAgent)},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), route.Of(h.own.Cluster, native.JoinAPI{API: own}.RotateJoin)},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/why", object(auth.Get, auth.Cluster).Reveals(), route.Of(h.own.Cluster, own.WhyCluster)},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/token", object(auth.Action("token"), auth.Cluster), route.Of(h.own.Cluster, native.JoinTokenAPI{API: h.own}.Reveal)},
-		row{"POST", "/v1-drover/clusters/{namespace}/{name}/token/add", object(auth.Action("token"), auth.Cluster), route.Of(h.own.Cluster, native.JoinTokenAPI{API: h.own}.Add)},
-		row{"GET", "/v1-drover/machines", may(auth.List, auth.Machine), own.ListMachines},
-		row{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), route.Of(h.own.Machine, own.GetMachine)},
-		row{"POST", "/v1-drover/machines/{namespace}/{name}/rejoin", object(auth.Update, auth.Machine), route.Of(h.own.Machine, own.AllowRejoin)},
-		row{"POST", "/v1-drover/machines/{namespace}/{name}/labels", object(auth.Update, auth.Machine), route.Of(h.own.Machine, own.LabelMachine)},
-		row{"GET", "/v1-drover/machines/{namespace}/{name}/why", object(auth.Get, auth.Machine).Reveals(), route.Of(h.own.Machine, own.WhyMachine)},
-		row{"GET", "/v1-drover/machines/{namespace}/{name}/status", object(auth.Get, auth.Machine), own.Ask("status")},
-		row{"GET", "/v1-drover/machines/{namespace}/{name}/output", object(auth.Action("logs"), auth.Machine).Reveals(), own.Ask("output")},
-		row{"GET", "/v1-drover/machines/{namespace}/{name}/logs", object(auth.Action("logs"), auth.Machine).Reveals(), own.Ask("logs")},
-		row{"GET", "/v1-drover/machines/{namespace}/{name}/dial", object(auth.Dial, auth.Machine).Opens(), route.Of(h.own.Machine, own.DialHost)},
-		row{"GET", "/v1-drover/objects", may(auth.List, auth.SharedObject), own.ListObjects},
-		row{"DELETE", "/v1-drover/objects/{kind}/{namespace}/{name}", object(auth.Remove, auth.SharedObject), own.RemoveObject},
-		row{"GET", "/v1-drover/operations", may(auth.List, auth.Operation), own.ListOperations},
-		row{"GET", "/v1-drover/operations/{id}", object(auth.Get, auth.Operation), route.Of(own.Operation, own.GetOperation)},
-		row{"POST", "/v1-drover/operations/{id}/abort", object(auth.Action("abort"), auth.Operation), route.Of(own.Operation, own.AbortOperation)},
-		row{"POST", "/v1-drover/operations/{id}/retry", object(auth.Action("retry"), auth.Operation), route.Of(own.Operation, own.RetryOperation)},
-		row{"POST", "/v1-drover/operations/{id}/hurry", object(auth.Action("hurry"), auth.Operation), route.Of(own.Operation, own.HurryOperation)},
-		row{"GET", "/v1-drover/events", may(auth.List, auth.Event), own.ListEvents},
-		row{"GET", "/v1-drover/tokens", may(auth.List, auth.Token), h.people.ListTokens},
-		row{"DELETE", "/v1-drover/tokens/{name}", object(auth.Action("revoke"), auth.Token), h.people.RevokeToken},
-		row{"GET", "/v1-drover/versions", loggedIn(), own.ListVersions},
-		row{"GET", "/v1-drover/versions/{version}", loggedIn(), own.GetVersion},
-		row{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), h.servers.ListTunnels},
-		row{"GET", "/v1-drover/workers", may(auth.ListAll, auth.Tunnel), h.servers.ListWorkers},
-		row{"GET", "/v1-drover/backup", may(auth.Create, auth.Backup).Opens(), h.rescue.Make},
-		row{"GET", "/v1-drover/audit", may(auth.ListAll, auth.Audit), h.trail.List},
-		row{"GET", "/v1-drover/backups", may(auth.ListAll, auth.Backup), h.rescue.Status},
-	)
+	rows = append(append(rows, row{"*", "/v3/{rest...}", loggedIn(), v3.Unknown}), droverRows(h)...)
 	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", loggedIn(), route.NotFound})
 	rows = append(append(rows, steveRows(v1, h.kept)...), releaseRows(h.releases)...)
 	rows = append(append(append(rows, extRows(h.ext)...), kubeRows(h.kube, h.agents, h.kept)...), pageRows(h.page)...)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/window"
 )
@@ -65,25 +66,35 @@ func (a *Applier) SetWindow(ctx context.Context, key records.ClusterKey, text st
 		}
 		text = all.String()
 	}
-	d, err := a.State.Clusters.Modify(ctx, string(key), func(c records.Cluster) (records.Cluster, error) {
-		switch {
-		case c.Spec.Docker() && !c.Spec.RKE1():
-			return c, &WindowError{Reason: fmt.Sprintf("cluster %s has no Kubernetes: nothing is provisioned on its hosts that could be restarted", c.Name)}
-		case c.Annotations[clusterspec.MaintenanceWindow] == text:
+	d, err := Annotate(ctx, a.State, key, clusterspec.MaintenanceWindow, text, func(c records.Cluster) error {
+		if c.Spec.Docker() && !c.Spec.RKE1() {
+			return &WindowError{Reason: fmt.Sprintf("cluster %s has no Kubernetes: nothing is provisioned on its hosts that could be restarted", c.Name)}
+		}
+		return nil
+	})
+	if err != nil {
+		return d, fmt.Errorf("set the maintenance window of cluster %s: %w", key, err)
+	}
+	return d, nil
+}
+
+// Annotate gives a cluster an annotation, or takes it off with an empty text, unless may refuses that. The errors are its own and those of the store.
+func Annotate(ctx context.Context, s *state.State, key records.ClusterKey, name, text string, may func(records.Cluster) error) (store.Document[records.Cluster], error) {
+	return s.Clusters.Modify(ctx, string(key), func(c records.Cluster) (records.Cluster, error) {
+		if err := may(c); err != nil {
+			return c, err
+		}
+		if c.Annotations[name] == text {
 			return c, store.ErrUnchanged
 		}
 		c.Annotations = maps.Clone(c.Annotations)
 		if c.Annotations == nil {
 			c.Annotations = map[string]string{}
 		}
-		c.Annotations[clusterspec.MaintenanceWindow] = text
+		c.Annotations[name] = text
 		if text == "" {
-			delete(c.Annotations, clusterspec.MaintenanceWindow)
+			delete(c.Annotations, name)
 		}
 		return c, nil
 	})
-	if err != nil {
-		return d, fmt.Errorf("set the maintenance window of cluster %s: %w", key, err)
-	}
-	return d, nil
 }

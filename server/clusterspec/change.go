@@ -20,6 +20,9 @@ const AllowSkippedMinor = "drover.dev/allow-skipped-minor"
 // MaintenanceWindow is an annotation of a cluster: when its machines may be restarted, in the form of package window.
 const MaintenanceWindow = "drover.dev/maintenance-window"
 
+// PinAgents is an annotation of a cluster: "true" has the agents of its hosts stay of the release that they are of.
+const PinAgents = "drover.dev/pin-agents"
+
 // NoSnapshot is an annotation of a cluster: "true" has upgrades and restores begin without a snapshot of its etcd.
 const NoSnapshot = "drover.dev/no-snapshot"
 

@@ -30,7 +30,9 @@ type Service struct {
 	State *state.State
 	// Fault is why the bucket of a cluster did not answer last; nil is that all do.
 	Fault func(records.ClusterKey) string
-	Now   func() time.Time
+	// Agents are what agents are updated to; nil updates none.
+	Agents *Agents
+	Now    func() time.Time
 }
 
 // Request is a request of a user.
@@ -160,6 +162,8 @@ func title(cluster string, ask Request) string {
 		return "give cluster " + cluster + " another server token"
 	case operations.KindRotateCA:
 		return "give cluster " + cluster + " new CAs"
+	case operations.KindUpdateAgents:
+		return fmt.Sprintf("update agents of cluster %s to %s", cluster, ask.Request.Agent.Release)
 	}
 	return "rotate the encryption key of cluster " + cluster
 }
@@ -185,6 +189,9 @@ func (a *Service) complete(c records.Cluster, ask *Request) error {
 	}
 	if ask.Kind == operations.KindRestore || ask.Kind == operations.KindRotateCA {
 		ask.Request.NoSnapshot = ask.Request.NoSnapshot || c.Annotations[clusterspec.NoSnapshot] == "true"
+	}
+	if ask.Kind == operations.KindUpdateAgents {
+		return a.agents(c, &ask.Request)
 	}
 	if ask.Kind == operations.KindRestore {
 		if err := a.locate(c, ask); err != nil {

@@ -27,6 +27,7 @@ const (
 	KindRotateKeys         = apitypes.KindRotateKeys
 	KindRotateToken        = apitypes.KindRotateToken
 	KindRehearse           = apitypes.KindRehearse
+	KindUpdateAgents       = apitypes.KindUpdateAgents
 )
 
 // use says what operations of a kind are.
@@ -54,6 +55,7 @@ var kinds = map[Kind]use{
 	KindRotateCA:           {stepped: true},
 	KindRotateKeys:         {stepped: true, rke1: true},
 	KindRotateToken:        {stepped: true},
+	KindUpdateAgents:       {stepped: true},
 }
 
 // Kinds are all of them, sorted.

@@ -58,7 +58,7 @@ func (g *Registration) asset(w http.ResponseWriter, r *http.Request) {
 	content, modified, closer, err := g.assets.open(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		g.noAsset(w, r)
+		noAsset(w, r)
 		return
 	case err != nil:
 		g.log.Error("asset cannot be served", "name", name, "error", err)
@@ -72,8 +72,11 @@ func (g *Registration) asset(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", modified, content)
 }
 
+// Checksum is that of a file below /assets/, in hex; fs.ErrNotExist is that there is none of the name.
+func (g *Registration) Checksum(name string) (string, error) { return g.assets.sum(name) }
+
 // noAsset is a plain 404: a page in its place would be installed as the agent.
-func (g *Registration) noAsset(w http.ResponseWriter, r *http.Request) {
+func noAsset(w http.ResponseWriter, r *http.Request) {
 	text(w, http.StatusNotFound, fmt.Sprintf("there is no file %.80q here; /assets/%s lists what there is\n", path.Base(r.URL.Path), sums))
 }
 

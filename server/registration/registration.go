@@ -91,7 +91,7 @@ func (g *Registration) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /rancherversion", g.version)
 	mux.HandleFunc("GET /system-agent-install.sh", g.installScript)
 	mux.HandleFunc("GET /assets/{name}", g.asset)
-	mux.HandleFunc("/assets/", g.noAsset)
+	mux.HandleFunc("/assets/", noAsset)
 	mux.HandleFunc("/v3/connect/agent", g.connect) // the original takes any method
 }
 

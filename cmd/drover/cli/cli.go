@@ -158,7 +158,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.given.Context, "context", "", "context of drover login to use instead of the current one")
 	flags.StringVar(&a.given.DataDir, "data-dir", dataDir(a.environ), "data directory of a server on this host (DROVER_DATA_DIR)")
 	flags.StringVarP(&a.format, "output", "o", "table", output.Usage)
-	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.fleetsCommand(), a.machinesCommand(), a.objectsCommand(), a.operationsCommand(), a.snapshotsCommand(), a.eventsCommand(), a.auditCommand(), a.whyCommand(), a.tunnelsCommand(), a.serversCommand(), a.versionsCommand(), a.settingsCommand(),
+	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.fleetsCommand(), a.machinesCommand(), agentsCommand(a), a.objectsCommand(), a.operationsCommand(), a.snapshotsCommand(), a.eventsCommand(), a.auditCommand(), a.whyCommand(), a.tunnelsCommand(), a.serversCommand(), a.versionsCommand(), a.settingsCommand(),
 		supportBundleCommand(a), airgapCommand(a), a.loginCommand(), a.contextCommand(), a.versionCommand(), a.credentialCommand(), (&rke.App{Out: a.Out, Err: a.Err, Environ: a.environ}).Command())
 	root.AddCommand(a.peopleCommands()...)
 	usageerr.Unknown(root)

@@ -14,7 +14,6 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
@@ -28,6 +27,7 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 	if asked.CA && asked.Kind == operations.KindRotateCertificates {
 		asked.Kind, asked.CA = operations.KindRotateCA, false
 	}
+	updates := asked.Kind == operations.KindUpdateAgents
 	snapshots := asked.Kind == operations.KindSnapshot || asked.Kind == operations.KindRestore
 	switch {
 	case !operations.Stepped(asked.Kind):
@@ -42,7 +42,7 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 		return refused("replace", "only a restore takes the place of a change that is under way")
 	case asked.Kind == operations.KindRestore && len(asked.Machines) > 1:
 		return refused("machines", "a snapshot is restored on one machine")
-	case len(asked.Machines) > 0 && !snapshots:
+	case len(asked.Machines) > 0 && !snapshots && !updates:
 		return refused("machines", "%s is done on all machines that it concerns", asked.Kind)
 	case asked.Snapshot != "" && !snapshots:
 		return refused("snapshot", "only snapshot and restore have to do with a snapshot")
@@ -51,10 +51,13 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 	case len(asked.Services) > 0 && asked.Kind != operations.KindRotateCertificates:
 		return refused("services", "only certificates are rotated by service, and with new CAs all of them")
 	}
-	ask := etcdops.Request{Kind: asked.Kind, Mode: asked.Mode, By: c.Who.UserID, Turn: how.Turn, Foreign: etcdops.OpensBucket(a.State, c.Who, d.Value), Request: steps.Request{Services: asked.Services, NoSnapshot: how.NoSnapshot}}
+	ask := etcdops.Request{Kind: asked.Kind, Mode: asked.Mode, By: c.Who.UserID, Turn: how.Turn, Foreign: etcdops.OpensBucket(a.State, c.Who, d.Value)}
+	ask.Request.Services, ask.Request.NoSnapshot = asked.Services, how.NoSnapshot
 	switch asked.Kind {
 	case operations.KindSnapshot:
 		ask.Request.Name, ask.Request.Machines = asked.Snapshot, asked.Machines
+	case operations.KindUpdateAgents:
+		ask.Request.Machines = asked.Machines
 	case operations.KindRestore:
 		ask.Request.Snapshot = asked.Snapshot
 		if len(asked.Machines) > 0 {

@@ -4,7 +4,6 @@
 package native
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -103,9 +102,7 @@ func (a *API) GetMachine(c *route.Call, d store.Document[records.Machine]) (rout
 func (a *API) machine(d store.Document[records.Machine]) apitypes.Machine {
 	m := views.OfMachine(d)
 	if a.Presence != nil {
-		for _, link := range a.Presence.Tunnels.Links(string(d.Value.Subject())) {
-			m.Agent = cmp.Or(m.Agent, link.Agent)
-		}
+		m.Agent = a.Presence.Tunnels.Release(string(d.Value.Subject()))
 	}
 	return m
 }

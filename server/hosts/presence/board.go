@@ -3,6 +3,7 @@
 package presence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -144,6 +145,14 @@ func (b *Board) Links(subject string) []Link {
 		all = append(all, l)
 	}
 	return all
+}
+
+// Release is that of the agent at the other end of a subject's connections; empty when it is not known.
+func (b *Board) Release(subject string) (release string) {
+	for _, l := range b.Links(subject) {
+		release = cmp.Or(release, l.Agent)
+	}
+	return release
 }
 
 // others are a subject's connections to the other servers.

@@ -75,7 +75,7 @@ type OnFailure struct {
 
 // all are the steps by their names.
 var all = byName(guard, save, rotate, renew, keys, restartKeys, token, retoken, prove, newCAs, takeCAs, reload, tidy, fetch, check, stop, restore, start, seal,
-	forget, join, reconnect, clean)
+	forget, join, reconnect, clean, canary, agent)
 
 func byName(steps ...Step) map[string]Step {
 	named := map[string]Step{}
@@ -138,12 +138,13 @@ type planning struct {
 
 // plan are the steps of the operation on its machines, in their order; the error is why it cannot begin.
 func (p planning) plan() (to []on, err error) {
-	if len(p.Machines) > MaxMachines {
-		return nil, fmt.Errorf("the cluster has %d machines, and an operation of this kind takes %d at most", len(p.Machines), MaxMachines)
+	if n := len(p.Machines); n > MaxMachines && p.request.Agent == nil {
+		return nil, fmt.Errorf("the cluster has %d machines, and an operation of this kind takes %d at most", n, MaxMachines)
 	}
 	orders := map[operations.Kind]func() ([]on, error){
 		operations.KindSnapshot: p.snapshot, operations.KindRestore: p.restore, operations.KindRotateCertificates: p.rotateCertificates,
 		operations.KindRotateKeys: p.rotateKeys, operations.KindRotateToken: p.rotateToken, operations.KindRotateCA: p.rotateCA,
+		operations.KindUpdateAgents: p.updateAgents,
 	}
 	plan, known := orders[p.Operation.Kind]
 	if !known {

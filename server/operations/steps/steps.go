@@ -27,8 +27,9 @@ import (
 type Request struct {
 	// Name begins the names of the files of a snapshot.
 	Name string `json:"name,omitempty"`
-	// Machines are those of whose etcd a snapshot is taken; all members without any.
+	// Machines are those of whose etcd a snapshot is taken, all members without any, or whose agents are replaced by Agent.
 	Machines []string `json:"machines,omitempty"`
+	Agent    *Agent   `json:"agent,omitempty"`
 	// Services are those whose certificates are renewed; all without any.
 	Services []string `json:"services,omitempty"`
 	// Snapshot is what is restored: a path on the host, or the name of one of the distribution's own there. Target is the

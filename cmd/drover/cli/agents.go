@@ -1,0 +1,93 @@
+// The agents on hosts: of which release they are, and their update.
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/client"
+)
+
+func agentsCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{Use: "agents", Aliases: []string{"agent"}, Short: "The agents on hosts, their releases and their update"}
+	cmd.AddCommand(agentsList(a), agentsUpdate(a),
+		agentsPin(a, "pin", "Have the agents on a cluster's hosts stay of the releases that they are of", true), agentsPin(a, "unpin", "Let the agents on a cluster's hosts be updated again", false))
+	return cmd
+}
+
+func agentsList(a *app) *cobra.Command {
+	var clusterName string
+	cmd := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List the agents on hosts with their releases", Args: needs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			path := "/v1-drover/agents"
+			if clusterName != "" {
+				one, err := a.findHome(cmd.Context(), c, clusterName)
+				if err != nil {
+					return err
+				}
+				path += "?cluster=" + url.QueryEscape(one.id)
+			}
+			list, err := client.List[apitypes.Agent](cmd.Context(), c, path)
+			if err != nil {
+				return fmt.Errorf("list agents: %w", err)
+			}
+			a.hint(len(list) == 0, "no host has joined; `drover clusters join-command NAME` prints the line for it")
+			return a.show(list, func(t *table) {
+				t.Row("MACHINE", "NODE", "CLUSTER", "AGENT", "SERVER", "STATE")
+				for _, one := range list {
+					t.Row(one.Machine, orDash(one.NodeName), one.Cluster, cmp.Or(one.Agent, "not known"), one.Release, string(one.State))
+				}
+			})
+		},
+	}
+	cmd.Flags().StringVar(&clusterName, "cluster", "", "only those of this cluster or fleet")
+	return cmd
+}
+
+func agentsUpdate(a *app) *cobra.Command {
+	var o askOptions
+	var machines []string
+	cmd := &cobra.Command{
+		Use: "update CLUSTER", Short: "Update the agents on a cluster's hosts to the server's release, one first and the others in waves", Args: needs("CLUSTER"),
+		Long: `Update the agents on a cluster's hosts to the server's release: all whose release is another one. One is the first; when it works, as
+many follow at a time as workers of the cluster may be away in an upgrade. Nothing restarts but the agents, and what they carry out goes on.
+A new agent that does not work is taken back by its own host, and no further machine gets it; drover operations retry goes on.`,
+		Example: "  drover agents update harbour --wait\n  drover agents update harbour --machine pier-4",
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
+			names, err := a.machineNames(ctx, c, machines)
+			if err != nil {
+				return err
+			}
+			return a.ask(ctx, c, one, apitypes.Asked{Kind: apitypes.KindUpdateAgents, Machines: names}, o)
+		}),
+	}
+	cmd.Flags().StringArrayVar(&machines, "machine", nil, "only the agent of this machine, of whatever release it is, pinned ones too (repeat)")
+	o.flags(cmd)
+	return cmd
+}
+
+func agentsPin(a *app, name, short string, pinned bool) *cobra.Command {
+	return &cobra.Command{
+		Use: name + " CLUSTER", Short: short, Args: needs("CLUSTER"),
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
+			var answer apitypes.AskedPin
+			if err := c.Send(ctx, "POST", clusterPath(one)+"/agents/pin", apitypes.AskedPin{Pinned: pinned}, &answer); err != nil {
+				return fmt.Errorf("%s the agents of cluster %s: %w", name, one.Name, err)
+			}
+			return a.show(answer, func(t *table) {
+				t.Row(fmt.Sprintf("the agents of cluster %s are %sned", one.Name, name))
+			})
+		}),
+	}
+}

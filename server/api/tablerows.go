@@ -1,0 +1,122 @@
+// The routes of the management API that its kinds do not say, and those of drover's own API.
+
+package api
+
+import (
+	"github.com/drover-project/drover/server/api/management"
+	"github.com/drover-project/drover/server/api/native"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
+)
+
+// managementRows are the management API, beside what managedRows are.
+func managementRows(h handlers) []row {
+	open, loggedIn, anyone, may, object, v3 := route.Open, route.Login, route.Anyone, route.May, route.Object, h.v3
+	body := func(do management.Body) management.Handler { return do.Handler }
+	logout, logoutAll := auth.CollectionAction("logout"), auth.CollectionAction("logoutAll")
+	return []row{
+		{"GET", "/", open(), h.page.Root(v3.Roots)},
+		{"GET", "/v3", loggedIn(), v3.Root},
+		{"GET", "/v3/openapi.json", loggedIn(), served()},
+		{"GET", "/v3/schemas", loggedIn(), v3.Schemas},
+		{"GET", "/v3/schemas/{schema}", loggedIn(), v3.Schemas},
+		{"GET", "/v3/subscribe", loggedIn(), v3.Subscribe},
+
+		{"GET", "/v3/clusters/schemas", loggedIn(), v3.SchemasIn("cluster")},
+		{"GET", "/v3/clusters/schemas/{schema}", loggedIn(), v3.SchemasIn("cluster")},
+		{"GET", "/v3/clusters/{context}/schemas", object(auth.Get, auth.Cluster), v3.SchemasIn("cluster")},
+		{"GET", "/v3/clusters/{context}/schemas/{schema}", object(auth.Get, auth.Cluster), v3.SchemasIn("cluster")},
+		{"GET", "/v3/clusters/{context}/subscribe", object(auth.Get, auth.Cluster), v3.SubscribeIn("cluster")},
+		{"GET", "/v3/clusters/{context}/nodes", object(auth.List, auth.Machine), v3.ListIn("cluster")},
+		{"GET", "/v3/clusters/{context}/nodepools", object(auth.List, auth.NodePool), v3.ListIn("cluster")},
+		{"GET", "/v3/clusters/{context}/projects", object(auth.List, auth.Project), v3.ListIn("cluster")},
+		{"GET", "/v3/clusters/{context}/tokens", object(auth.List, auth.Token), v3.ListIn("cluster")},
+		{"POST", "/v3/clusters/{context}/tokens", object(auth.Create, auth.Token), v3.TypeIn("cluster", body(v3.CreateToken))},
+		{"GET", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.List, auth.RegistrationToken).Reveals(), v3.ListIn("cluster")},
+		{"POST", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.Create, auth.RegistrationToken), v3.TypeIn("cluster", body(v3.CreateRegistrationToken))},
+		{"GET", "/v3/clusters/{context}/namespaces", object(auth.List, auth.Namespace), h.inside.ListNamespaces},
+		{"POST", "/v3/clusters/{context}/namespaces", object(auth.Create, auth.Namespace), h.inside.CreateNamespace},
+		{"GET", "/v3/clusters/{context}/namespaces/{id}", object(auth.Get, auth.Namespace), h.inside.GetNamespace},
+		{"PUT", "/v3/clusters/{context}/namespaces/{id}", object(auth.Update, auth.Namespace), h.inside.UpdateNamespace},
+		{"DELETE", "/v3/clusters/{context}/namespaces/{id}", object(auth.Remove, auth.Namespace), h.inside.RemoveNamespace},
+		{"POST", "/v3/clusters/{context}/namespaces/{id}?action=move", object(auth.Action("move"), auth.Namespace), h.inside.MoveNamespace},
+		{"*", "/v3/clusters/{context}/{link...}", object(auth.Get, auth.Cluster), v3.UnknownIn("cluster")},
+
+		{"GET", "/v3/clusterregistrationtokens", may(auth.List, auth.RegistrationToken).Reveals(), v3.List},
+		{"POST", "/v3/clusterregistrationtokens", may(auth.Create, auth.RegistrationToken), v3.Type(body(v3.CreateRegistrationToken))},
+		{"GET", "/v3/clusterregistrationtokens/{id}", object(auth.Get, auth.RegistrationToken).Reveals(), v3.Get},
+		{"DELETE", "/v3/clusterregistrationtokens/{id}", object(auth.Remove, auth.RegistrationToken), v3.Resource(v3.RemoveRegistrationToken)},
+
+		{"GET", "/v3/projects/schemas", loggedIn(), v3.SchemasIn("project")},
+		{"GET", "/v3/projects/schemas/{schema}", loggedIn(), v3.SchemasIn("project")},
+		{"GET", "/v3/projects/{context}/schemas", object(auth.Get, auth.Project), v3.SchemasIn("project")},
+		{"GET", "/v3/projects/{context}/schemas/{schema}", object(auth.Get, auth.Project), v3.SchemasIn("project")},
+		{"GET", "/v3/projects/{context}/subscribe", object(auth.Get, auth.Project), v3.SubscribeIn("project")},
+		{"*", "/v3/projects/{context}/{link...}", object(auth.Get, auth.Project), v3.UnknownIn("project")},
+
+		{"GET", "/v3/settings", may(auth.List, auth.Setting), v3.List},
+		{"GET", "/v3/settings/{id}", anyone(auth.Get, auth.Setting), v3.Get},
+		{"PUT", "/v3/settings/{id}", object(auth.Update, auth.Setting), v3.Resource(body(v3.UpdateSetting))},
+
+		{"POST", "/v3/tokens?action=logout", route.Leaving().For(logout, auth.Token), v3.Type(v3.Logout)},
+		{"POST", "/v3/tokens?action=logoutAll", route.Leaving().For(logoutAll, auth.Token), v3.Type(v3.LogoutAll)},
+	}
+}
+
+// droverRows are drover's own API.
+func droverRows(h handlers) []row {
+	loggedIn, may, object, own := route.Login, route.May, route.Object, h.own
+	return []row{
+		{"POST", "/v1-drover/apply", may(auth.Apply, auth.Cluster), own.Apply},
+		{"GET", "/v1-drover/clusters", may(auth.List, auth.Cluster), own.ListClusters},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster), route.Of(h.own.Cluster, own.GetCluster)},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/preview", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, own.PreviewCluster)},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/pause", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, own.Pause)},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, h.desk.Resume)},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/export", object(auth.Action("export"), auth.Cluster), route.Of(h.own.Cluster, h.desk.Export)},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/import-rke", may(auth.Apply, auth.Cluster), h.desk.Import},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/upgrade", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, h.upgrades.Upgrade)},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/window", object(auth.Get, auth.Cluster), route.Of(h.own.Cluster, h.upgrades.GetWindow)},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/window/set", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, h.upgrades.SetWindow)},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/agents/pin", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, native.AgentAPI{API: own}.Pin)},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/rehearsals", object(auth.Get, auth.Cluster), route.Of(h.own.Cluster, native.RehearsalAPI{API: h.own}.Get)},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/rehearsals/set", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, native.RehearsalAPI{API: h.own}.Set)},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, own.Begin)},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.EtcdBackup), route.Of(h.own.Cluster, own.ListSnapshots)},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file", object(auth.Action("downloadSnapshot"), auth.Cluster).Opens(), route.Of(h.own.Cluster, h.files.Download)},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, own.GetDocument)},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken).Reveals(), route.Of(h.own.Cluster, native.JoinAPI{API: own}.Join)},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/agent/forget", object(auth.Update, auth.Cluster), route.Of(h.own.Cluster, native.JoinAPI{API: own}.ForgetAgent)},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), route.Of(h.own.Cluster, native.JoinAPI{API: own}.RotateJoin)},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/why", object(auth.Get, auth.Cluster).Reveals(), route.Of(h.own.Cluster, own.WhyCluster)},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/token", object(auth.Action("token"), auth.Cluster), route.Of(h.own.Cluster, native.JoinTokenAPI{API: h.own}.Reveal)},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/token/add", object(auth.Action("token"), auth.Cluster), route.Of(h.own.Cluster, native.JoinTokenAPI{API: h.own}.Add)},
+		{"GET", "/v1-drover/agents", may(auth.List, auth.Machine), native.AgentAPI{API: own}.List},
+		{"GET", "/v1-drover/machines", may(auth.List, auth.Machine), own.ListMachines},
+		{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), route.Of(h.own.Machine, own.GetMachine)},
+		{"POST", "/v1-drover/machines/{namespace}/{name}/rejoin", object(auth.Update, auth.Machine), route.Of(h.own.Machine, own.AllowRejoin)},
+		{"POST", "/v1-drover/machines/{namespace}/{name}/labels", object(auth.Update, auth.Machine), route.Of(h.own.Machine, own.LabelMachine)},
+		{"GET", "/v1-drover/machines/{namespace}/{name}/why", object(auth.Get, auth.Machine).Reveals(), route.Of(h.own.Machine, own.WhyMachine)},
+		{"GET", "/v1-drover/machines/{namespace}/{name}/status", object(auth.Get, auth.Machine), own.Ask("status")},
+		{"GET", "/v1-drover/machines/{namespace}/{name}/output", object(auth.Action("logs"), auth.Machine).Reveals(), own.Ask("output")},
+		{"GET", "/v1-drover/machines/{namespace}/{name}/logs", object(auth.Action("logs"), auth.Machine).Reveals(), own.Ask("logs")},
+		{"GET", "/v1-drover/machines/{namespace}/{name}/dial", object(auth.Dial, auth.Machine).Opens(), route.Of(h.own.Machine, own.DialHost)},
+		{"GET", "/v1-drover/objects", may(auth.List, auth.SharedObject), own.ListObjects},
+		{"DELETE", "/v1-drover/objects/{kind}/{namespace}/{name}", object(auth.Remove, auth.SharedObject), own.RemoveObject},
+		{"GET", "/v1-drover/operations", may(auth.List, auth.Operation), own.ListOperations},
+		{"GET", "/v1-drover/operations/{id}", object(auth.Get, auth.Operation), route.Of(own.Operation, own.GetOperation)},
+		{"POST", "/v1-drover/operations/{id}/abort", object(auth.Action("abort"), auth.Operation), route.Of(own.Operation, own.AbortOperation)},
+		{"POST", "/v1-drover/operations/{id}/retry", object(auth.Action("retry"), auth.Operation), route.Of(own.Operation, own.RetryOperation)},
+		{"POST", "/v1-drover/operations/{id}/hurry", object(auth.Action("hurry"), auth.Operation), route.Of(own.Operation, own.HurryOperation)},
+		{"GET", "/v1-drover/events", may(auth.List, auth.Event), own.ListEvents},
+		{"GET", "/v1-drover/tokens", may(auth.List, auth.Token), h.people.ListTokens},
+		{"DELETE", "/v1-drover/tokens/{name}", object(auth.Action("revoke"), auth.Token), h.people.RevokeToken},
+		{"GET", "/v1-drover/versions", loggedIn(), own.ListVersions},
+		{"GET", "/v1-drover/versions/{version}", loggedIn(), own.GetVersion},
+		{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), h.servers.ListTunnels},
+		{"GET", "/v1-drover/workers", may(auth.ListAll, auth.Tunnel), h.servers.ListWorkers},
+		{"GET", "/v1-drover/backup", may(auth.Create, auth.Backup).Opens(), h.rescue.Make},
+		{"GET", "/v1-drover/audit", may(auth.ListAll, auth.Audit), h.trail.List},
+		{"GET", "/v1-drover/backups", may(auth.ListAll, auth.Backup), h.rescue.Status},
+	}
+}

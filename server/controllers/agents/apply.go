@@ -1,0 +1,57 @@
+// What is known of a cluster whose agents may be updated, and the begin of it.
+
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/drover-project/drover/server/admission"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/decide/pass"
+	"github.com/drover-project/drover/server/etcdops"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/operations/steps"
+	"github.com/drover-project/drover/server/records"
+)
+
+// look gathers what is known.
+func (c *Controller) look(cluster records.Cluster) (situation, error) {
+	s := situation{To: c.Asker.Agents.Release, Servers: c.Servers(), Behind: len(c.Asker.Behind(cluster)) > 0 && cluster.Annotations[clusterspec.PinAgents] != "true"}
+	if !s.Behind {
+		return s, nil
+	}
+	var all []operations.Operation
+	for _, d := range c.Asker.State.Operations.List() {
+		if r, err := steps.ReadRequest(d.Value); err == nil && d.Value.Kind == operations.KindUpdateAgents && r.Agent != nil && r.Agent.Release == s.To {
+			all = append(all, d.Value)
+		}
+	}
+	s.Updates = latest(all)
+	text, window, err := pass.Window(cluster, c.Now())
+	switch {
+	case err != nil:
+		return s, err
+	case !window.Open:
+		s.Held = fmt.Sprintf("the maintenance window %s is not open", text)
+	case cluster.Paused != nil:
+		s.Held = "the cluster is paused"
+	}
+	return s, nil
+}
+
+// begin begins the update; why is what it waits for.
+func (c *Controller) begin(ctx context.Context, key records.ClusterKey) (why string, err error) {
+	o, err := c.Asker.Begin(ctx, key, etcdops.Request{Kind: operations.KindUpdateAgents})
+	if bad, ok := errors.AsType[*admission.InvalidError](err); ok {
+		return bad.Reason, nil
+	}
+	if busy, ok := errors.AsType[*operations.BusyError](err); ok {
+		return busy.Error(), nil
+	}
+	if err == nil {
+		c.Logger.Info("agents are updated", "cluster", key, "operation", o.ID)
+	}
+	return "", err
+}
