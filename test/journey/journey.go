@@ -49,6 +49,8 @@ type Options struct {
 	// Password is that of user admin from the first start on; empty has one made, which the server's log has and which is good for
 	// choosing another.
 	Password string
+	// Flags are further ones of the server.
+	Flags []string
 	// LateVersions are those of them that hosts cannot pull before ServeVersion is called.
 	LateVersions []string
 	// Say hears what is going on, for a person to read.
@@ -173,7 +175,7 @@ func (j *Journey) StartServer(ctx context.Context) (err error) {
 		InsecureSkipVerify: true,
 	}}}
 	j.server, err = j.Bed.Run(ctx, process.Options{
-		Path: filepath.Join(j.Bin, "drover"), Args: []string{"server", "--data-dir", j.DataDir, "--listen", j.Address, "--server-url", j.URL},
+		Path: filepath.Join(j.Bin, "drover"), Args: append([]string{"server", "--data-dir", j.DataDir, "--listen", j.Address, "--server-url", j.URL}, j.Flags...),
 		Env: j.ServerEnv(), ReadyURL: j.URL + "/ping", Client: client,
 	})
 	return err

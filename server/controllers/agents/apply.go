@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/clusterspec"
@@ -18,16 +19,21 @@ import (
 
 // look gathers what is known.
 func (c *Controller) look(cluster records.Cluster) (situation, error) {
-	s := situation{To: c.Asker.Agents.Release, Servers: c.Servers(), Behind: len(c.Asker.Behind(cluster)) > 0 && cluster.Annotations[clusterspec.PinAgents] != "true"}
-	if !s.Behind {
+	s := situation{To: c.Asker.Agents.Release, Servers: c.Servers()}
+	behind := c.Asker.Behind(cluster)
+	if len(behind) == 0 || cluster.Annotations[clusterspec.PinAgents] == "true" {
 		return s, nil
 	}
 	var all []operations.Operation
 	for _, d := range c.Asker.State.Operations.List() {
 		if r, err := steps.ReadRequest(d.Value); err == nil && d.Value.Kind == operations.KindUpdateAgents && r.Agent != nil && r.Agent.Release == s.To {
 			all = append(all, d.Value)
+			if d.Value.State == operations.Succeeded && d.Value.Subject == cluster.Key() { // a directory of other agents than those of this release was given them
+				behind = slices.DeleteFunc(behind, func(machine string) bool { return slices.Contains(r.Machines, machine) })
+			}
 		}
 	}
+	s.Behind = len(behind) > 0
 	s.Updates = latest(all)
 	text, window, err := pass.Window(cluster, c.Now())
 	switch {

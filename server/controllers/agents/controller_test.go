@@ -118,6 +118,11 @@ func TestAgentsAreUpdatedByThemselves(t *testing.T) {
 	if waits, all := b.looks(); !strings.Contains(waits, "has ended as failed; drover operations retry op-") || len(all) != 1 {
 		t.Errorf("after a failure it waits for %q, and there are %v", waits, all)
 	}
+	b.Must(b.Asker.Begin(b.Context(), harbour.Key, etcdops.Request{Kind: operations.KindUpdateAgents}))
+	b.ends(operations.Succeeded)
+	if waits, all := b.looks(); waits != "" || len(all) != 2 {
+		t.Errorf("an agent that has another release after an update has it begin %v, and wait for %q", all, waits)
+	}
 	b.releases["m1"] = "v0.3.0" // by hand
 	if waits, _ := b.looks(); waits != "" {
 		t.Errorf("with nothing to do it waits for %q", waits)

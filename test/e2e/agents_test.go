@@ -1,0 +1,200 @@
+//go:build e2e && e2e_full
+
+package e2e
+
+// The agents of a cluster of three hosts are updated by the server: a bad one stops at one host, and a good one comes to all though the server and a
+// host are killed meanwhile.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/test/bed"
+	"github.com/drover-project/drover/test/bed/host"
+	"github.com/drover-project/drover/test/journey"
+	"github.com/drover-project/drover/test/realk3s"
+)
+
+// agents is a cluster whose server hands out what is in a directory.
+type agents struct {
+	*testing.T
+	*journey.Journey
+	ctx    context.Context
+	made   *updates
+	assets string
+	hosts  []*host.Host
+}
+
+func TestAgentsOfAClusterAreUpdated(t *testing.T) {
+	module, err := filepath.Abs("../..")
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+	defer cancel()
+	a := &agents{T: t, ctx: ctx, assets: t.TempDir(), made: &updates{T: t, ctx: ctx, bin: t.TempDir(), sums: map[string]string{}}}
+	a.made.build("v1", "v2", "crashes")
+	a.hands("v1")
+	a.Journey, err = journey.Start(ctx, journey.Options{
+		Dir: t.TempDir(), CacheDir: os.Getenv("DROVER_CACHE"), Module: module, Flags: []string{"--assets", a.assets}, Say: t.Logf, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	must(t, err)
+	t.Cleanup(func() {
+		if err := a.Close(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, a.StartServer(ctx))
+	a.join()
+	a.badOne()
+	a.goodOne()
+	a.pinned()
+}
+
+// hands has the server hand out one of the programs that were made.
+func (a *agents) hands(name string) {
+	a.Helper()
+	place := filepath.Join(a.assets, "rancher-system-agent-amd64")
+	program, err := os.ReadFile(filepath.Join(a.made.bin, name))
+	must(a.T, err)
+	must(a.T, os.WriteFile(place+".new", program, 0o755))
+	must(a.T, os.Rename(place+".new", place))
+}
+
+func (a *agents) drover(args ...string) string {
+	a.Helper()
+	out, err := a.Drover(a.ctx, args...)
+	must(a.T, err)
+	return out
+}
+
+func (a *agents) join() {
+	a.Helper()
+	file := filepath.Join(a.Dir, "harbour.yaml")
+	must(a.T, os.WriteFile(file, []byte("apiVersion: provisioning.cattle.io/v1\nkind: Cluster\nmetadata: {name: harbour}\nspec: {kubernetesVersion: "+realk3s.Version+", rkeConfig: {}}\n"), 0o600))
+	a.drover("apply", "-f", file)
+	var joining sync.WaitGroup
+	for i := range 3 {
+		roles := []string{"--worker"}
+		if i == 0 {
+			roles = nil
+		}
+		line, err := a.JoinCommand(a.ctx, "harbour", roles...)
+		must(a.T, err)
+		h, err := a.Host(a.ctx, fmt.Sprint("pier-", i+1))
+		must(a.T, err)
+		a.hosts = append(a.hosts, h)
+		joining.Go(func() {
+			if _, err := h.Sh(a.ctx, line); err != nil {
+				a.Error(err)
+			}
+		})
+	}
+	joining.Wait()
+	a.await("all to be Active", 10*time.Minute, func() error {
+		all, err := a.Machines(a.ctx)
+		for _, m := range all {
+			if m.DroverState != "Active" {
+				err = errors.Join(err, fmt.Errorf("%s is %s: %s", m.MachineName(), m.DroverState, m.Cause))
+			}
+		}
+		if len(all) != 3 {
+			err = errors.Join(err, fmt.Errorf("there are %d machines", len(all)))
+		}
+		return err
+	})
+	a.have("v1", "v1", "v1")
+}
+
+func (a *agents) await(what string, limit time.Duration, is func() error) {
+	a.Helper()
+	ctx, cancel := context.WithTimeout(a.ctx, limit)
+	defer cancel()
+	must(a.T, bed.Await(ctx, what, 500*time.Millisecond, func(context.Context) error { return is() }))
+}
+
+// have waits until the servers hears of these releases, and looks whether the hosts have those programs.
+func (a *agents) have(releases ...string) {
+	a.Helper()
+	a.await("agents of "+strings.Join(releases, ", "), 2*time.Minute, func() error {
+		out, err := a.Drover(a.ctx, "agents", "ls", "--cluster", "harbour")
+		if err != nil {
+			return err
+		}
+		for i, release := range releases {
+			if !regexp.MustCompile(fmt.Sprintf(`(?m) pier-%d +harbour +%s +\S+ +behind`, i+1, release)).MatchString(out) {
+				err = errors.Join(err, fmt.Errorf("pier-%d has no %s:\n%s", i+1, release, out))
+			}
+		}
+		return err
+	})
+	for i, h := range a.hosts {
+		_, err := h.Sh(a.ctx, fmt.Sprintf(`echo "%s  %s" | sha256sum --check --quiet`, a.made.sums[releases[i]], agentOnHost))
+		must(a.T, err)
+	}
+}
+
+// badOne crashes on the first host, which takes it back, and comes to no other.
+func (a *agents) badOne() {
+	a.Helper()
+	a.hands("crashes")
+	_, err := a.Drover(a.ctx, "agents", "update", "harbour", "--wait")
+	if err == nil || !strings.Contains(err.Error(), "which is the first") || !strings.Contains(err.Error(), "taken back") {
+		a.Fatalf("the bad update says %v", err)
+	}
+	tried := 0
+	for _, h := range a.hosts {
+		if _, err := h.Sh(a.ctx, "test -e "+updateDir+"/last.json"); err == nil {
+			tried++
+		}
+	}
+	if tried != 1 {
+		a.Errorf("the bad agent came to %d hosts", tried)
+	}
+	a.have("v1", "v1", "v1")
+}
+
+// goodOne comes to all though the server is killed when it has begun, and a host when its turn has come.
+func (a *agents) goodOne() {
+	a.Helper()
+	a.hands("v2")
+	begun := regexp.MustCompile(`operation (op-\w+):`).FindStringSubmatch(a.drover("agents", "update", "harbour"))
+	if begun == nil {
+		a.Fatal("the update has no operation")
+	}
+	must(a.T, a.KillServer(a.ctx))
+	must(a.T, a.StartServer(a.ctx))
+	last := a.hosts[0] // the server comes last
+	a.await("its turn", 5*time.Minute, func() error {
+		out, err := last.Sh(a.ctx, "test ! -e /etc/systemd/system/rancher-system-agent-update.service || echo yes")
+		if err == nil && out == "" {
+			err = errors.New("no update has begun there")
+		}
+		return err
+	})
+	must(a.T, last.Kill(a.ctx))
+	must(a.T, last.Boot(a.ctx))
+	a.drover("operations", "wait", begun[1], "--timeout", "10m")
+	a.have("v2", "v2", "v2")
+	a.T.Log(a.drover("operations", "show", begun[1]))
+}
+
+// pinned agents are not updated, but for one that is named.
+func (a *agents) pinned() {
+	a.Helper()
+	a.drover("agents", "pin", "harbour")
+	if _, err := a.Drover(a.ctx, "agents", "update", "harbour"); err == nil || !strings.Contains(err.Error(), "are pinned: drover agents unpin harbour") {
+		a.Errorf("pinned agents: %v", err)
+	}
+	if out := a.drover("agents", "ls"); strings.Count(out, "pinned") != 3 {
+		a.Errorf("agents ls says\n%s", out)
+	}
+	a.drover("agents", "unpin", "harbour")
+}
