@@ -27,13 +27,13 @@ const (
 // test says which. At zero the line goes, as the limit then stands by itself.
 var ratchet = map[string]int{
 	"depth":    9,
-	"imports":  193,
+	"imports":  192,
 	"fields":   82,
 	"methods":  428,
-	"function": 224,
-	"file":     571,
+	"function": 88,
+	"file":     469,
 	"crumbs":   3,
-	"server":   86511, // lines of the server, which must not grow
+	"server":   86323, // lines of the server, which must not grow
 }
 
 // TestSizes holds packages, types, functions and files to a size that can be read at one sitting.

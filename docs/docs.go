@@ -12,7 +12,7 @@ import (
 
 // Files are the pages, in Markdown, and their pictures.
 //
-//go:embed README.md benchmarks.md page.png growth-machines.svg growth-clusters.svg start how-to explanation reference/*.md
+//go:embed README.md benchmarks.md page.png growth-machines.svg growth-clusters.svg start how-to explanation reference/*.md reference/openapi.yaml
 var Files embed.FS
 
 // Base is where a server shows them, below its address.

@@ -11,13 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
-	"github.com/drover-project/drover/server/api/describe"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/test/openapi"
 )
 
 // TestOpenAPI: docs/reference/openapi.yaml is current; `go generate ./server/api` renews it.
 func TestOpenAPI(t *testing.T) {
-	if diff := cmp.Diff(described(table(outline())), slices.Sorted(maps.Keys(descriptions()))); diff != "" {
+	if diff := cmp.Diff(drovers(table(outline())), slices.Sorted(maps.Keys(descriptions()))); diff != "" {
 		t.Errorf("routes of the table and of the description differ:\n%s", diff)
 	}
 	got, err := OpenAPI()
@@ -62,13 +62,13 @@ func TestOpenAPIHasAllRoutes(t *testing.T) {
 		}
 		described++
 		_, action, _ := strings.Cut(row.Pattern, "?action=")
-		for _, method := range describe.Methods(row) {
-			operation, ok := document.Paths[describe.Path(row.Pattern)][method]
+		for _, method := range openapi.Methods(row) {
+			operation, ok := document.Paths[openapi.Path(row.Pattern)][method]
 			if !ok || operation.Access == nil || action != "" && operation.Actions[action] == "" {
 				t.Errorf("%s %s is not described", method, row.Pattern)
 			}
 			for _, p := range operation.Parameters {
-				if p.In == "path" && !strings.Contains(describe.Path(row.Pattern), "{"+p.Name+"}") {
+				if p.In == "path" && !strings.Contains(openapi.Path(row.Pattern), "{"+p.Name+"}") {
 					t.Errorf("%s %s has no parameter %s", method, row.Pattern, p.Name)
 				}
 			}
@@ -98,12 +98,12 @@ func OpenAPI() ([]byte, error) {
 	var out strings.Builder
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
-	err := encoder.Encode(openAPI())
+	err := encoder.Encode(describe())
 	return []byte(out.String()), err
 }
 
-// described are the rows that OpenAPI describes.
-func described(rows []route.Row) []string {
+// drovers are the rows that OpenAPI describes.
+func drovers(rows []route.Row) []string {
 	var patterns []string
 	for _, row := range rows {
 		if strings.HasPrefix(row.Pattern, "/v1-drover/") && !strings.Contains(row.Pattern, "...") && !strings.Contains(row.Pattern, "/relay") {

@@ -3,6 +3,13 @@
 package api
 
 import (
+	"fmt"
+	"net/http"
+	"sync"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/drover-project/drover/docs"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/route"
@@ -17,7 +24,7 @@ func managementRows(h handlers) []row {
 	return []row{
 		{"GET", "/", open(), h.page.Root(v3.Roots)},
 		{"GET", "/v3", loggedIn(), v3.Root},
-		{"GET", "/v3/openapi.json", loggedIn(), served()},
+		{"GET", "/v3/openapi.json", loggedIn(), described},
 		{"GET", "/v3/schemas", loggedIn(), v3.Schemas},
 		{"GET", "/v3/schemas/{schema}", loggedIn(), v3.Schemas},
 		{"GET", "/v3/subscribe", loggedIn(), v3.Subscribe},
@@ -119,4 +126,24 @@ func droverRows(h handlers) []row {
 		{"GET", "/v1-drover/audit", may(auth.ListAll, auth.Audit), h.trail.List},
 		{"GET", "/v1-drover/backups", may(auth.ListAll, auth.Backup), h.rescue.Status},
 	}
+}
+
+//go:generate go test -run TestOpenAPI -update .
+
+// openAPI is the description of all routes, which is made of the table when that changes.
+var openAPI = sync.OnceValues(func() (all map[string]any, err error) {
+	text, err := docs.Files.ReadFile("reference/openapi.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(text, &all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the description of all routes: %w", err)
+	}
+	return all, nil
+})
+
+// described answers with it.
+func described(*route.Call) (route.Answer, error) {
+	all, err := openAPI()
+	return route.Answer{Status: http.StatusOK, Body: all}, err
 }

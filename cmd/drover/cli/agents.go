@@ -72,7 +72,7 @@ A new agent that does not work is taken back by its own host, and no further mac
 			return a.ask(ctx, c, one, apitypes.Asked{Kind: apitypes.KindUpdateAgents, Machines: names}, o)
 		}),
 	}
-	cmd.Flags().StringArrayVar(&machines, "machine", nil, "only the agent of this machine, of whatever release it is, pinned ones too (repeat)")
+	cmd.Flags().StringArrayVar(&machines, "machine", nil, "only the agent of this machine, also of the same release or pinned (repeat)")
 	o.flags(cmd)
 	return cmd
 }

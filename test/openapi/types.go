@@ -1,6 +1,6 @@
 // The description of Go types as they are on the wire.
 
-package describe
+package openapi
 
 import (
 	"cmp"

@@ -5,17 +5,14 @@ package api
 
 import (
 	"maps"
-	"net/http"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/authconfigs"
 	"github.com/drover-project/drover/server/api/clusterresources"
-	"github.com/drover-project/drover/server/api/describe"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
@@ -25,9 +22,8 @@ import (
 	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/test/openapi"
 )
-
-//go:generate go test -run TestOpenAPI -update .
 
 // description is what the table does not say of a route.
 type description struct {
@@ -261,14 +257,8 @@ func directoryDescriptions(page []parameter) map[string]description {
 	}
 }
 
-// served is the same description in JSON, made when it is first asked for.
-func served() route.Handler {
-	once := sync.OnceValue(openAPI)
-	return func(*route.Call) (route.Answer, error) { return route.Answer{Status: http.StatusOK, Body: once()}, nil }
-}
-
-// openAPI describes all routes: those of drover's own API by what is said of each here, the others by the table.
-func openAPI() map[string]any {
+// describe describes all routes: those of drover's own API by what is said of each here, the others by the table.
+func describe() map[string]any {
 	known, paths, schemas := descriptions(), map[string]any{}, map[string]any{}
 	schemas["Error"] = errorSchema()
 	var rest []route.Row
@@ -281,12 +271,12 @@ func openAPI() map[string]any {
 				methods = map[string]any{}
 				paths[row.Pattern] = methods
 			}
-			methods[strings.ToLower(row.Method)] = op.describe(row, schemas)
+			methods[strings.ToLower(row.Method)] = op.of(row, schemas)
 		case !undescribed(row.Pattern):
 			rest = append(rest, row)
 		}
 	}
-	maps.Copy(paths, describe.Routes(rest, schemas, schemasOfV3()))
+	maps.Copy(paths, openapi.Routes(rest, schemas, schemasOfV3()))
 	return map[string]any{
 		"openapi": "3.0.3",
 		"info": map[string]any{"title": "drover", "version": "v1", "description": "Generated from the table of routes in server/api/table.go. " +
@@ -331,22 +321,22 @@ func schemasOfV3() func(auth.Kind) (norman.Schema, bool) {
 }
 
 func errorSchema() map[string]any {
-	return describe.Object(map[string]any{
-		"type": describe.Text(), "status": map[string]any{"type": "integer"}, "code": describe.Text(), "message": describe.Text(), "fieldName": describe.Text(),
+	return openapi.Object(map[string]any{
+		"type": openapi.Text(), "status": map[string]any{"type": "integer"}, "code": openapi.Text(), "message": openapi.Text(), "fieldName": openapi.Text(),
 	})
 }
 
-func (o description) describe(row route.Row, schemas map[string]any) map[string]any {
+func (o description) of(row route.Row, schemas map[string]any) map[string]any {
 	var parameters []any
 	for _, segment := range strings.Split(row.Pattern, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
-			parameters = append(parameters, map[string]any{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": describe.Text()})
+			parameters = append(parameters, map[string]any{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": openapi.Text()})
 		}
 	}
 	for _, p := range o.query {
-		parameters = append(parameters, map[string]any{"name": p.name, "in": "query", "description": p.what, "schema": describe.Text()})
+		parameters = append(parameters, map[string]any{"name": p.name, "in": "query", "description": p.what, "schema": openapi.Text()})
 	}
-	content := map[string]any{"application/json": map[string]any{"schema": describe.Type(reflect.TypeOf(o.answer), schemas)}}
+	content := map[string]any{"application/json": map[string]any{"schema": openapi.Type(reflect.TypeOf(o.answer), schemas)}}
 	if o.answer == nil {
 		content = map[string]any{o.stream: map[string]any{}}
 	}

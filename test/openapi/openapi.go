@@ -1,6 +1,6 @@
-// Package describe makes the OpenAPI description of routes whose protocols are Rancher's and Kubernetes', from the
+// Package openapi makes the OpenAPI description of routes whose protocols are Rancher's and Kubernetes', from the
 // table and the schemas of /v3, so that none is missing and none is described that is not served.
-package describe
+package openapi
 
 import (
 	"maps"
