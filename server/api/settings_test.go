@@ -89,8 +89,9 @@ func TestEverySettingWorksOrSaysWhyNot(t *testing.T) {
 			b.request("DELETE", "/v3/clusters/nothing", b.admin, "")
 			return recorded() == before
 		}},
-		// What follows from these is held by the tests of server/audit, server/controllers/rights, server/registration, server/connlimit, server/clusteragents and
+		// What follows from these is held by the tests of server/audit, server/controllers/agents, server/controllers/rights, server/registration, server/connlimit, server/clusteragents and
 		// server/decide/render.
+		"agent-updates":                {"automatic", func() bool { return b.set.Get("agent-updates").Value == "automatic" }},
 		"cluster-agent":                {"all", func() bool { return b.set.Get("cluster-agent").Value == "all" }},
 		"audit-max-days":               {"7", func() bool { return b.set.Get("audit-max-days").Value == "7" }},
 		"audit-max-file-mib":           {"7", func() bool { return b.set.Get("audit-max-file-mib").Value == "7" }},

@@ -294,7 +294,7 @@ func (c *crawl) check(name string, width int64, dark bool) {
 
 // actions are all that people can do.
 var actions = []string{
-	"kubeconfig", "pause", "resume", "upgrade", "window", "remove-cluster", "snapshot", "restore", "rehearse", "rotate-certificates", "rotate-encryption-keys", "rotate-server-token", "rotate-ca",
+	"kubeconfig", "pause", "resume", "upgrade", "window", "remove-cluster", "snapshot", "restore", "rehearse", "rotate-certificates", "rotate-encryption-keys", "rotate-server-token", "rotate-ca", "update-agents",
 	"cordon", "uncordon", "drain", "labels", "rejoin", "remove-machine", "abort", "retry", "hurry", "new-user", "disable-user", "enable-user", "set-password", "remove-user", "new-token", "end-token",
 	"set-setting", "give-role", "take-role", "join-fleet", "remove-fleet",
 }

@@ -60,11 +60,8 @@ func (a AgentAPI) Pin(c *route.Call, d store.Document[records.Cluster]) (route.A
 	if err := readAsked(c, &asked, `of the form {"pinned": true}`); err != nil {
 		return route.Answer{}, err
 	}
-	text := ""
-	if asked.Pinned {
-		text = "true"
-	}
-	if _, err := clusters.Annotate(c.Ctx(), a.State, records.ClusterKey(d.Key), clusterspec.PinAgents, text, func(records.Cluster) error { return nil }); err != nil {
+	pin := map[bool]string{true: "true"}[asked.Pinned]
+	if _, err := clusters.Annotate(c.Ctx(), a.State, records.ClusterKey(d.Key), clusterspec.PinAgents, pin, func(records.Cluster) error { return nil }); err != nil {
 		return route.Answer{}, fmt.Errorf("pin the agents of cluster %s: %w", d.Key, err)
 	}
 	a.Logger.Info("agents pinned", "cluster", d.Key, "pinned", asked.Pinned, "user", c.Who.UserID)

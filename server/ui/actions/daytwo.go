@@ -55,12 +55,14 @@ func ofDayTwo() []Action {
 		plain(operations.KindRotateKeys), command("clusters rotate encryption-keys"))
 	token := operation("rotate-server-token", "Rotate the server token", "The cluster gets another server token, and its servers restart one at a time. All servers have to work. Snapshots of before are restored with the token of then, which the server keeps.",
 		plain(operations.KindRotateToken), command("clusters rotate server-token"))
-	token.Fits = onHosts
+	agents := operation("update-agents", "Update agents", "The agents on the cluster's hosts become those of the server's release: one first, and the others when it works. Nothing else restarts. A new agent that does not work is taken back by its host, and no further host gets it.",
+		plain(operations.KindUpdateAgents), command("agents update"))
+	token.Fits, agents.Fits = onHosts, onHosts
 	ca := operation("rotate-ca", "Rotate CAs", "The cluster gets new CAs and certificates, host by host, so that at no time one does not trust another. Kubeconfigs that were copied off the hosts have to be renewed before the next rotation.",
 		func(Subject, Given) apitypes.Asked {
 			return apitypes.Asked{Kind: operations.KindRotateCertificates, CA: true}
 		}, command("clusters rotate ca"))
-	all := []Action{snapshot, restore(), rehearse(), rehearsals(), certificates, keys, token, ca}
+	all := []Action{snapshot, restore(), rehearse(), rehearsals(), certificates, keys, token, ca, agents}
 	for i := 2; i < len(all); i++ {
 		all[i].Advanced = true
 	}
