@@ -309,3 +309,19 @@ func TestQuotaOfMachines(t *testing.T) {
 	}
 	b.does(register("one", ""))
 }
+
+// TestMoreThanFitsAtATime is refused with a sentence, and nothing of it is stored.
+func TestMoreThanFitsAtATime(t *testing.T) {
+	b := newBench(t)
+	var documents strings.Builder
+	for i := range 1500 {
+		fmt.Fprintf(&documents, "---\n{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: crowd-%d}, spec: {kubernetesVersion: v1.34.4+k3s1, rkeConfig: {}}}\n", i)
+	}
+	for _, name := range []string{"quota-clusters", "quota-clusters-per-person"} {
+		b.want(200, "PUT", "/v3/settings/"+name, `{"value":"0"}`)
+	}
+	r := b.request("POST", "/v1-drover/apply", b.admin, documents.String(), "Content-Type", "application/yaml")
+	if r.status != 413 || !strings.Contains(r.text("message"), "more than the store takes at a time, so give it in parts") || len(b.st.Clusters.List()) > 0 {
+		t.Errorf("%d %s, and there are %d clusters", r.status, r.raw, len(b.st.Clusters.List()))
+	}
+}

@@ -21,14 +21,11 @@ import (
 // requests by the number that server-version begins with.
 const spoken = "v2.15.0"
 
-// AgentUpdates says who begins updates of agents.
+// RightsByHand says what becomes of changes that are made by hand to the rights that the server keeps in clusters, and AgentUpdates who begins updates
+// of agents.
 const (
 	AgentUpdates = "agent-updates"
 	Automatic    = "automatic"
-)
-
-// RightsByHand says what becomes of changes that are made by hand to the rights that the server keeps in clusters.
-const (
 	RightsByHand = "rights-changed-by-hand"
 	PutBack      = "put-back"
 	Report       = "report"

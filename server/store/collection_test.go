@@ -192,8 +192,17 @@ func TestCommitOfMany(t *testing.T) {
 	large := note{Body: make([]byte, 4<<20)}
 	must(notes.Create(t.Context(), "large", large))(t)
 	large.Body = make([]byte, 8<<20)
-	if _, err := notes.Create(t.Context(), "larger", large); err == nil || !strings.Contains(err.Error(), "max-request-bytes") {
+	_, err := notes.Create(t.Context(), "larger", large)
+	if _, refused := errors.AsType[*TooLargeError](err); !refused || !strings.Contains(err.Error(), "max-request-bytes") {
 		t.Errorf("a document that is too large: %v", err)
+	}
+	ops = nil
+	for i := range 5000 {
+		ops = append(ops, notes.Creating(fmt.Sprint("crowd-", i), note{}))
+	}
+	_, err = s.Commit(t.Context(), ops...)
+	if _, refused := errors.AsType[*TooLargeError](err); !refused || !strings.Contains(err.Error(), "give it in parts") || len(notes.List()) > 4096 {
+		t.Errorf("more writes than etcd takes at a time: %v", err)
 	}
 }
 

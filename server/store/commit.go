@@ -286,10 +286,8 @@ func (s *Store) explain(ops []Op, err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return fmt.Errorf("%s: the database is at its size limit; a restart makes room in the embedded etcd, an external one has to be compacted, defragmented and its alarm disarmed: %w", what, err)
-	case errors.Is(err, rpctypes.ErrRequestTooLarge):
-		return fmt.Errorf("%s: larger than etcd takes; an external etcd needs a greater --max-request-bytes: %w", what, err)
-	case errors.Is(err, rpctypes.ErrTooManyOps):
-		return fmt.Errorf("%s: more than etcd takes in one transaction; an external etcd needs a greater --max-txn-ops: %w", what, err)
+	case errors.Is(err, rpctypes.ErrRequestTooLarge), errors.Is(err, rpctypes.ErrTooManyOps):
+		return &TooLargeError{fmt.Errorf("%s: this is more than the store takes at a time, so give it in parts; an external etcd takes more with greater --max-txn-ops and --max-request-bytes: %w", what, err)}
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

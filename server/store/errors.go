@@ -47,6 +47,12 @@ func (e *DeposedError) Error() string {
 	return fmt.Sprintf("%s is no longer the leader %q: nothing was written", e.Identity, e.Name)
 }
 
+// TooLargeError says that a transaction is larger than etcd takes: nothing was written.
+type TooLargeError struct{ error }
+
+// Unwrap is what says what was to be written.
+func (e *TooLargeError) Unwrap() error { return e.error }
+
 // Retry does what reads documents and then writes by them once more when another write got in its way, and returns the error of the
 // last of five tries, which may be a *ConflictError.
 func Retry(do func() error) error {

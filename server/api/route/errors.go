@@ -35,14 +35,10 @@ func Envelope(err error) *norman.Error {
 			Message: bad.Error(), Details: map[string]any{"errors": bad},
 		}
 	}
-	if _, ok := errors.AsType[*store.NotFoundError](err); ok {
-		return norman.Errorf(http.StatusNotFound, norman.NotFound, "%v", err)
-	}
-	if _, ok := errors.AsType[*store.ExistsError](err); ok {
-		return norman.Errorf(http.StatusConflict, norman.AlreadyExists, "%v", err)
-	}
-	if _, ok := errors.AsType[*clusters.LimitError](err); ok {
-		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%v", err)
+	for _, one := range spoken {
+		if slices.ContainsFunc(one.are, func(is func(error) bool) bool { return is(err) }) {
+			return norman.Errorf(one.status, one.code, "%v", err)
+		}
 	}
 	if denied, ok := errors.AsType[*references.DeniedError](err); ok {
 		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "%s", denied.Reason)
@@ -52,9 +48,6 @@ func Envelope(err error) *norman.Error {
 	}
 	if bad, ok := errors.AsType[*admission.InvalidError](err); ok {
 		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%s", bad.Reason)
-	}
-	if slices.ContainsFunc(conflicts, func(is func(error) bool) bool { return is(err) }) {
-		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
 	if _, ok := errors.AsType[*clusters.NamespaceError](err); ok {
 		return norman.Invalid(norman.InvalidOption, "namespace", "%v", err)
@@ -72,23 +65,29 @@ func Envelope(err error) *norman.Error {
 		answer.RetryAfter = e.RetryAfter
 		return answer
 	}
-	if _, ok := errors.AsType[*settings.UnknownError](err); ok {
-		return norman.Errorf(http.StatusNotFound, norman.NotFound, "%v", err)
-	}
-	if _, ok := errors.AsType[*settings.ReadOnlyError](err); ok {
-		return norman.Errorf(http.StatusMethodNotAllowed, norman.MethodNotAllow, "%v", err)
-	}
 	if _, ok := errors.AsType[*settings.InvalidError](err); ok {
 		return norman.Invalid(norman.InvalidFormat, "value", "%v", err)
 	}
 	return norman.Errorf(http.StatusInternalServerError, norman.ServerError, "the server failed: %v", err)
 }
 
-// conflicts are errors that say of a thing that it is not in a state for what was asked, or that another one is in the way of it.
-var conflicts = []func(error) bool{
-	is[*store.ConflictError], is[*clusters.ChangedError], is[*clusters.LastMemberError], is[*clusters.RemovingError], is[*references.InUseError],
-	is[*records.ExportedError], is[*records.RefusedError],
-	is[*operations.RefusedError], is[*operations.BusyError], is[*operations.QueueFullError], is[*operations.TransitionError],
+// spoken are errors that are answered by their own words. Those of a conflict say of a thing that it is not in a state for what was asked, or that
+// another one is in the way of it.
+var spoken = []struct {
+	status int
+	code   string
+	are    []func(error) bool
+}{
+	{http.StatusNotFound, norman.NotFound, []func(error) bool{is[*store.NotFoundError], is[*settings.UnknownError]}},
+	{http.StatusConflict, norman.AlreadyExists, []func(error) bool{is[*store.ExistsError]}},
+	{http.StatusUnprocessableEntity, norman.InvalidOption, []func(error) bool{is[*clusters.LimitError]}},
+	{http.StatusRequestEntityTooLarge, norman.InvalidOption, []func(error) bool{is[*store.TooLargeError]}},
+	{http.StatusMethodNotAllowed, norman.MethodNotAllow, []func(error) bool{is[*settings.ReadOnlyError]}},
+	{http.StatusConflict, norman.Conflict, []func(error) bool{
+		is[*store.ConflictError], is[*clusters.ChangedError], is[*clusters.LastMemberError], is[*clusters.RemovingError], is[*references.InUseError],
+		is[*records.ExportedError], is[*records.RefusedError],
+		is[*operations.RefusedError], is[*operations.BusyError], is[*operations.QueueFullError], is[*operations.TransitionError],
+	}},
 }
 
 func is[T error](err error) bool {

@@ -24,8 +24,19 @@ func Start(t testing.TB) string {
 }
 
 // Run is Start for a program: the etcd keeps its data in dir and runs until stop.
-func Run(dir string) (url string, stop func(), err error) {
+func Run(dir string) (url string, stop func(), err error) { return RunWith(dir, 0, "") }
+
+// RunWith is Run with a quota in bytes, 0 for etcd's own, and a URL at which it serves its metrics, empty for none.
+func RunWith(dir string, quota int64, metrics string) (url string, stop func(), err error) {
 	cfg := embed.NewConfig()
+	cfg.QuotaBackendBytes = quota
+	if metrics != "" {
+		at, err := neturl.Parse(metrics)
+		if err != nil {
+			return "", nil, err
+		}
+		cfg.ListenMetricsUrls = []neturl.URL{*at}
+	}
 	cfg.Dir = dir
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	cfg.UnsafeNoFsync = true
