@@ -28,16 +28,47 @@ func TestHistoryIsDueBySize(t *testing.T) {
 		if c.done {
 			h.done()
 		}
-		if got := h.due(c.bytes, c.revision); got != c.want {
+		if got := h.due(c.bytes, c.revision, time.Time{}); got != c.want {
 			t.Errorf("write %d: drop up to %d, want %d", i, got, c.want)
 		}
 	}
 }
 
+func TestHistoryIsDueByAge(t *testing.T) {
+	h, began := history{age: time.Minute}, time.Unix(1000, 0)
+	for i, c := range []struct {
+		after    time.Duration
+		revision int64
+		want     int64
+	}{
+		{after: 0, revision: 10}, // the first one only begins to count
+		{after: 59 * time.Second, revision: 11},
+		{after: time.Minute, revision: 12, want: 10},
+		{after: 90 * time.Second, revision: 13},
+		{after: time.Hour, revision: 14, want: 12},
+	} {
+		if got := h.due(1<<30, c.revision, began.Add(c.after)); got != c.want {
+			t.Errorf("write %d: drop up to %d, want %d", i, got, c.want)
+		}
+		h.done()
+	}
+}
+
 // TestOldHistoryIsDropped: what was written long ago is gone from etcd, and what was written just now is not.
 func TestOldHistoryIsDropped(t *testing.T) {
+	t.Run("embedded", func(t *testing.T) {
+		dropsHistory(t, Options{DataDir: t.TempDir(), UnsafeNoFsync: true, historyBytes: 4 << 10})
+	})
+	t.Run("external", func(t *testing.T) {
+		e := startExternalEtcd(t)
+		dropsHistory(t, Options{DataDir: t.TempDir(), Endpoints: []string{"https://" + e.address}, TLS: e.tls, historyAge: 100 * time.Millisecond})
+	})
+}
+
+func dropsHistory(t *testing.T, o Options) {
+	t.Helper()
 	notes := NewCollection[note]("notes", false)
-	s, err := openWith(t.Context(), Options{DataDir: t.TempDir(), UnsafeNoFsync: true, historyBytes: 4 << 10}, nil, notes)
+	s, err := openWith(t.Context(), o, nil, notes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,8 @@ type Options struct {
 	staleAfter time.Duration // default 10 s
 	writeLimit time.Duration // default 15 s
 
-	historyBytes int // of the embedded etcd; default 16 MiB
+	historyBytes int           // of the embedded etcd; default 16 MiB
+	historyAge   time.Duration // of an external one; default 5 min
 }
 
 // Store is an open store. All methods may be called by many goroutines at once.
@@ -113,13 +114,15 @@ func openWith(ctx context.Context, o Options, steps []migrations.Step, cs ...Bin
 	o.startLimit = cmp.Or(o.startLimit, startLimit)
 	o.staleAfter = cmp.Or(o.staleAfter, staleAfter)
 	o.writeLimit = cmp.Or(o.writeLimit, writeLimit)
-	o.historyBytes = cmp.Or(o.historyBytes, historyBytes)
+	if o.historyBytes, o.historyAge = cmp.Or(o.historyBytes, historyBytes), cmp.Or(o.historyAge, historyAge); len(o.Endpoints) > 0 {
+		o.historyBytes = 0
+	}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	s := &Store{
 		options: o, log: o.Logger, migrations: steps, collections: make(map[string]Bindable),
-		failed: make(chan struct{}), leaders: newLeaderships(), flights: newFlights(), history: history{limit: o.historyBytes}, copying: make(chan struct{}, 1),
+		failed: make(chan struct{}), leaders: newLeaderships(), flights: newFlights(), history: history{limit: o.historyBytes, age: o.historyAge}, copying: make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.alive, s.die = context.WithCancel(s.ctx)

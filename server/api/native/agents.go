@@ -30,9 +30,12 @@ func (a AgentAPI) List(c *route.Call) (route.Answer, error) {
 
 func (a AgentAPI) agent(d store.Document[records.Machine]) apitypes.Agent {
 	m := a.machine(d)
-	one := apitypes.Agent{Type: "agent", ID: d.Key, Machine: m.Name, Cluster: m.Cluster, NodeName: m.NodeName, Agent: m.Agent, Release: a.release(), State: apitypes.AgentBehind}
+	one := apitypes.Agent{Type: "agent", ID: d.Key, Machine: m.Name, Cluster: m.Cluster, NodeName: m.NodeName, Agent: m.Agent, State: apitypes.AgentBehind}
 	if m.Node != nil {
 		one.NodeName = m.Node.Name
+	}
+	if a.Presence != nil {
+		one.Release = a.Presence.Self.Version
 	}
 	cluster, ok := a.State.Clusters.Get(string(d.Value.Cluster()))
 	switch {
@@ -44,14 +47,6 @@ func (a AgentAPI) agent(d store.Document[records.Machine]) apitypes.Agent {
 		one.State = apitypes.AgentPinned
 	}
 	return one
-}
-
-// release is the server's.
-func (a AgentAPI) release() string {
-	if a.Presence == nil {
-		return ""
-	}
-	return a.Presence.Self.Version
 }
 
 // Pin is POST /v1-drover/clusters/{namespace}/{name}/agents/pin with an apitypes.AskedPin.

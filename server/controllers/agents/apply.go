@@ -50,11 +50,9 @@ func (c *Controller) look(cluster records.Cluster) (situation, error) {
 // begin begins the update; why is what it waits for.
 func (c *Controller) begin(ctx context.Context, key records.ClusterKey) (why string, err error) {
 	o, err := c.Asker.Begin(ctx, key, etcdops.Request{Kind: operations.KindUpdateAgents})
-	if bad, ok := errors.AsType[*admission.InvalidError](err); ok {
-		return bad.Reason, nil
-	}
-	if busy, ok := errors.AsType[*operations.BusyError](err); ok {
-		return busy.Error(), nil
+	_, refused := errors.AsType[*admission.InvalidError](err)
+	if _, busy := errors.AsType[*operations.BusyError](err); busy || refused {
+		return err.Error(), nil
 	}
 	if err == nil {
 		c.Logger.Info("agents are updated", "cluster", key, "operation", o.ID)
