@@ -230,6 +230,14 @@ func TestEachAlertOfAServerFires(t *testing.T) {
 	}, func() { must(0, os.Remove(backups)) })
 	a.fault("no snapshot is tried", []string{"DroverRehearsalOld"}, nil, func() { drover("", "clusters", "rehearsals", clusterName, "--every", "24h", "--fleet", "edge") },
 		func() { drover("", "clusters", "rehearsals", clusterName, "--off") })
+	a.fault("a cluster waits for a host that there is not", []string{"DroverClustersAway"}, []string{"DroverMachinesFail"}, func() {
+		must(0, s.apply(ctx, strings.Replace(clusterYAML, "name: "+clusterName, "name: pinned, labels: {rke.cattle.io/init-node-machine-id: nobody}", 1)))
+		for _, joining := range must(s.tokens(ctx)) {
+			if joining != s.joining {
+				must(s.register(ctx, joining, "pinned", workerRole, etcdRole, planeRole))
+			}
+		}
+	}, func() { drover("", "clusters", "rm", "pinned", "--yes", "--force") })
 	filler := filepath.Join(trail, "filler")
 	a.fault("the disk of the audit log is full", []string{"DroverAuditLost"}, nil, func() {
 		f := must(os.Create(filler))
