@@ -38,7 +38,7 @@ func TestWorkersOfAllServers(t *testing.T) {
 	}
 	everywhere := []string{"machine-tokens", "token-uses", "version-data"}
 	everything := slices.Sorted(slices.Values(append([]string{
-		"backups", "certificates", "cluster-agents", "cluster-tokens", "clusters", "directories", "events", "nodes", "old-tokens", "rehearsals", "requests", "rights", "rke1", "snapshots",
+		"agents", "backups", "certificates", "cluster-agents", "cluster-tokens", "clusters", "directories", "events", "nodes", "old-tokens", "rehearsals", "requests", "rights", "rke1", "snapshots",
 	}, everywhere...)))
 	for _, s := range []*whole{a, b} {
 		s.until("all work runs on the leader, and on the other what runs everywhere", func() bool {
