@@ -28,8 +28,10 @@ func (c *Controller) look(cluster records.Cluster) (situation, error) {
 	for _, d := range c.Asker.State.Operations.List() {
 		if r, err := steps.ReadRequest(d.Value); err == nil && d.Value.Kind == operations.KindUpdateAgents && r.Agent != nil && r.Agent.Release == s.To {
 			all = append(all, d.Value)
-			if d.Value.State == operations.Succeeded && d.Value.Subject == cluster.Key() { // a directory of other agents than those of this release was given them
-				behind = slices.DeleteFunc(behind, func(machine string) bool { return slices.Contains(r.Machines, machine) })
+			if d.Value.Subject == cluster.Key() { // those that are behind with what they were given have it of a directory of other agents than this release's
+				behind = slices.DeleteFunc(behind, func(machine string) bool {
+					return slices.ContainsFunc(d.Value.Tasks, func(t operations.Task) bool { return t.Machine == machine && t.State == operations.TaskSucceeded })
+				})
 			}
 		}
 	}

@@ -14,12 +14,9 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-const (
-	// lookAgain is how often each cluster is looked at: that an agent has come back with another release is not in the store.
-	lookAgain = time.Minute
-	// first is how long after its beginning the worker looks for the first time, when tunnels have come back.
-	first = time.Minute
-)
+// lookAgain is how often each cluster is looked at, since that an agent has come back with another release is not in the store, and how long after the
+// begin of the worker for the first time, when tunnels have come back.
+const lookAgain = time.Minute
 
 // Controller begins updates. All fields are required.
 type Controller struct {
@@ -35,7 +32,7 @@ type Controller struct {
 func (c *Controller) Worker() reconcile.Worker {
 	s := c.Asker.State
 	return reconcile.Worker{
-		Name: "agents", Title: "updates agents to the server's release, one cluster after the other", First: first, Resync: lookAgain, AtOnce: 1,
+		Name: "agents", Title: "updates agents to the server's release, one cluster after the other", First: lookAgain, Resync: lookAgain, AtOnce: 1,
 		Keys: reconcile.Keys(s.Clusters), Reconcile: c.reconcile,
 		Watches: []reconcile.Watch{reconcile.Documents(s.Operations, func(e store.Event[operations.Operation], q reconcile.Queue) {
 			if e.Type == store.Put && e.Value.Kind == operations.KindUpdateAgents && e.Value.State.Ended() {
