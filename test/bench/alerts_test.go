@@ -7,10 +7,14 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -155,7 +159,9 @@ func (a *alarmed) fault(name string, fires []string, beside []string, begin, men
 		}
 		return !slices.ContainsFunc(fires, func(one string) bool { return !seen[one] }), nil
 	}); err != nil {
-		a.Fatalf("%s: %v; there fired %v", name, err, seen)
+		response := must(http.Get(a.url + "/api/v1/targets"))
+		defer response.Body.Close()
+		a.Fatalf("%s: %v; there fired %v; the targets are %s", name, err, seen, must(io.ReadAll(response.Body)))
 	}
 	fired := time.Since(began)
 	mend()
@@ -213,7 +219,7 @@ func TestEachAlertOfAServerFires(t *testing.T) {
 	a := watch(ctx, t, b, "prometheus", nil, s)
 	nothing := func() {}
 
-	a.fault("the server hangs", []string{"DroverDown"}, []string{"DroverMachinesAway"}, func() { must(0, s.process.Signal(syscall.SIGSTOP)) }, func() { must(0, s.process.Signal(syscall.SIGCONT)) })
+	a.fault("the server hangs", []string{"DroverDown", "DroverNoLeader"}, []string{"DroverMachinesAway"}, func() { must(0, s.process.Signal(syscall.SIGSTOP)) }, func() { must(0, s.process.Signal(syscall.SIGCONT)) })
 	a.fault("plans fail", []string{"DroverPlansFail", "DroverMachinesFail"}, nil, func() { plan("exit 7") }, func() { plan("exit 0") })
 	a.fault("two hosts of five lose their agents", []string{"DroverTunnelsLost", "DroverMachinesAway"}, nil, func() {
 		for _, one := range agents[:2] {
@@ -276,6 +282,21 @@ func TestAlertsOfSeveralServersFire(t *testing.T) {
 		servers = append(servers, s)
 	}
 	a := watch(ctx, t, b, "prometheus", []string{metrics}, servers...)
+	// The pin keeps the cluster from giving its agent a plan, which would be carried out on this machine.
+	kept := filepath.Join(b.dir, "k3s")
+	a.fault("a certificate ends in five days", []string{"DroverCertificateEnds"}, []string{"DroverClustersAway", "DroverMachinesFail"}, func() {
+		ending(filepath.Join(kept, "agent", "serving-kubelet.crt"), time.Now().AddDate(0, 0, 5))
+		must(0, servers[0].apply(ctx, "{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: "+clusterName+", labels: {rke.cattle.io/init-node-machine-id: nobody}}, "+
+			"spec: {kubernetesVersion: v1.34.4+k3s1, rkeConfig: {dataDirectories: {k8sDistro: "+kept+"}}}}"))
+		m := must(servers[0].register(ctx, must(servers[0].tokens(ctx))[0], "ending", workerRole, etcdRole, planeRole))
+		agent := must(b.startAgent(ctx, servers[0], m, filepath.Join(b.dir, "agent"), false))
+		t.Cleanup(func() { must(0, agent.stop(ctx)) })
+	}, func() {
+		out, err := exec.CommandContext(ctx, filepath.Join(b.module, "bin", "drover"), "--data-dir", filepath.Join(b.dir, "server-0", "data"), "clusters", "rm", clusterName, "--yes", "--force").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	})
 	a.fault("etcd is out of reach", []string{"DroverNoLeader"}, []string{"DroverDown", "DroverWorkerFails"}, way.close, way.open)
 	store := must(clientv3.New(clientv3.Config{Endpoints: []string{etcd}, Logger: zap.NewNop()}))
 	defer store.Close()
@@ -318,6 +339,16 @@ func TestAlertsOfOldBackupsAndFailingWorkersFire(t *testing.T) {
 	if err := until(ctx, alertPatience, "no alert", func() (bool, error) { return len(a.firing()) == 0, nil }); err != nil {
 		t.Fatalf("%v; there fire %v", err, a.firing())
 	}
+}
+
+// ending writes a certificate that ends some time.
+func ending(file string, end time.Time) {
+	public, private, err := ed25519.GenerateKey(nil)
+	must(0, err)
+	made := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: end.AddDate(-1, 0, 0), NotAfter: end}
+	der := must(x509.CreateCertificate(nil, made, made, public, private))
+	must(0, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(0, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 }
 
 // cut is a way to an address that can be closed.
