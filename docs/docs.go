@@ -12,7 +12,7 @@ import (
 
 // Files are the pages, in Markdown, and their pictures.
 //
-//go:embed README.md benchmarks.md page.png growth-machines.svg growth-clusters.svg start how-to explanation reference/*.md reference/openapi.yaml
+//go:embed README.md benchmarks.md page.png growth-machines.svg growth-clusters.svg soak.svg start how-to explanation reference/*.md reference/openapi.yaml
 var Files embed.FS
 
 // Base is where a server shows them, below its address.
@@ -38,7 +38,7 @@ func Shown(path string) string {
 
 // Picture says whether a path is that of a picture, below Base as in Files.
 func Picture(path string) bool {
-	return slices.Contains([]string{"page.png", "growth-machines.svg", "growth-clusters.svg"}, path)
+	return slices.Contains([]string{"page.png", "growth-machines.svg", "growth-clusters.svg", "soak.svg"}, path)
 }
 
 // address is a page as messages name it.
