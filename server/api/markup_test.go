@@ -241,7 +241,7 @@ func formsOf(text string) []struct {
 	}
 }
 
-var ownImage = regexp.MustCompile(`^/dashboard/(assets/drover\.svg\?v=[0-9a-f]+|docs/growth-(machines|clusters)\.svg)$`)
+var ownImage = regexp.MustCompile(`^/dashboard/(assets/drover\.svg\?v=[0-9a-f]+|docs/(growth-machines|growth-clusters|soak)\.svg)$`)
 
 // harmless holds that a page has no element and no attribute but those of the templates.
 func (b *bench) harmless(path string, r result, text string) {
