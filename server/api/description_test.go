@@ -53,7 +53,7 @@ func descriptions() map[string]description {
 		"/v1-drover/clusters/{namespace}/{name}/preview": {summary: "Show what is still to be done on a cluster's machines, in its order", answer: apitypes.Preview{}},
 		"/v1-drover/clusters/{namespace}/{name}/pause":   {summary: "Begin nothing new on a cluster's machines", answer: apitypes.Paused{}},
 		"/v1-drover/clusters/{namespace}/{name}/operations": {
-			summary: "Take or restore a snapshot, or rotate certificates or the encryption key, as an operation; with dryRun what it would do", body: "application/json", answer: apitypes.Begun{},
+			summary: "Take or restore a snapshot, rotate certificates or the encryption key, or update agents, as an operation; with dryRun what it would do", body: "application/json", answer: apitypes.Begun{},
 			query: []parameter{{"dryRun", "true begins nothing"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
 		},
 		"/v1-drover/clusters/{namespace}/{name}/snapshots": {summary: "List the snapshots of a cluster's etcd that the server took", query: append([]parameter{{"follow", "true sends each snapshot as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: apitypes.List[apitypes.Snapshot]{}},
