@@ -3,17 +3,33 @@ package docs
 
 import (
 	"embed"
+	"fmt"
 	"html"
 	"html/template"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+
+	"gopkg.in/yaml.v3"
 )
 
 // Files are the pages, in Markdown, and their pictures.
 //
 //go:embed README.md benchmarks.md page.png growth-machines.svg growth-clusters.svg soak.svg start how-to explanation reference/*.md reference/openapi.yaml
 var Files embed.FS
+
+// OpenAPI is the description of all routes, reference/openapi.yaml. The error is that it cannot be read.
+var OpenAPI = sync.OnceValues(func() (all map[string]any, err error) {
+	text, err := Files.ReadFile("reference/openapi.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(text, &all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the description of all routes: %w", err)
+	}
+	return all, nil
+})
 
 // Base is where a server shows them, below its address.
 const Base = "/dashboard/docs/"

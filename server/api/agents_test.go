@@ -57,6 +57,9 @@ func TestAgents(t *testing.T) {
 	if r := b.request("POST", pin, b.admin, `{"pinned": "yes"}`); r.status != 422 && r.status != 400 {
 		t.Errorf("a pin that is none: %d %s", r.status, r.raw)
 	}
+	if r := b.request("POST", pin, b.admin, `{}`); r.status != 422 || !strings.Contains(r.text("message"), "pinned is missing") {
+		t.Errorf("a pin that is left out: %d %s", r.status, r.raw)
+	}
 	// A server that has no agents to give says so.
 	if r := b.request("POST", harbourOperations, b.admin, `{"kind": "update-agents", "machines": ["`+names[1]+`"]}`); r.status != 422 || !strings.Contains(r.text("message"), "no agents to give") {
 		t.Errorf("an update: %d %s", r.status, r.raw)

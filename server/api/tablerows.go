@@ -3,11 +3,7 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
-	"sync"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/docs"
 	"github.com/drover-project/drover/server/api/management"
@@ -130,20 +126,8 @@ func droverRows(h handlers) []row {
 
 //go:generate go test -run TestOpenAPI -update .
 
-// openAPI is the description of all routes, which is made of the table when that changes.
-var openAPI = sync.OnceValues(func() (all map[string]any, err error) {
-	text, err := docs.Files.ReadFile("reference/openapi.yaml")
-	if err == nil {
-		err = yaml.Unmarshal(text, &all)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the description of all routes: %w", err)
-	}
-	return all, nil
-})
-
-// described answers with it.
+// described answers with the description of all routes, which is made of the table when that changes.
 func described(*route.Call) (route.Answer, error) {
-	all, err := openAPI()
+	all, err := docs.OpenAPI()
 	return route.Answer{Status: http.StatusOK, Body: all}, err
 }

@@ -42,7 +42,7 @@ func (a *Service) agents(c records.Cluster, r *steps.Request) error {
 		r.Agent.SHA256[arch] = sum
 	}
 	if len(r.Machines) > 0 {
-		return nil
+		return a.has(c, r.Machines)
 	}
 	if c.Annotations[clusterspec.PinAgents] == "true" {
 		return admission.Invalid("the agents of cluster %s are pinned: drover agents unpin %s ends that, and --machine updates one nevertheless", c.Name, c.Name)
@@ -52,6 +52,16 @@ func (a *Service) agents(c records.Cluster, r *steps.Request) error {
 		return admission.Invalid("no machine of cluster %s has an agent of another release than %s, as far as that is known (drover agents ls): one without a tunnel is not, and Rancher's is replaced by install.sh", c.Name, a.Agents.Release)
 	}
 	r.Machines = behind[:min(len(behind), steps.MaxMachines)]
+	return nil
+}
+
+// has says which machine that is named a cluster does not have.
+func (a *Service) has(c records.Cluster, names []string) error {
+	for _, name := range names {
+		if d, ok := a.State.Machines.Get(c.Namespace + "/" + name); !ok || d.Value.Cluster() != records.ClusterKey(c.Key()) {
+			return admission.Invalid("cluster %s has no machine %.80q", c.Name, name)
+		}
+	}
 	return nil
 }
 

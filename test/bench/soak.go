@@ -42,6 +42,7 @@ type soak struct {
 	fleet   *fleet
 	dir     string
 	servers [2]*server
+	dialers [2]*dialer // of each server
 	etcd    string
 	store   *clientv3.Client
 	pages   string // token of a user with open pages
@@ -89,6 +90,9 @@ func (b *bench) soak(ctx context.Context) (err error) {
 	defer group.Wait()
 	defer s.hangUp()
 	defer cancel()
+	for i := range s.servers {
+		s.dialers[i] = newDialer(s.servers[i])
+	}
 	for i := range s.fleet.agents {
 		group.Go(func() { s.live(ctx, i) })
 	}
@@ -163,7 +167,7 @@ func (s *soak) live(ctx context.Context, i int) {
 			s.has[i].Store(round)
 		}
 	}
-	dialers := [2]*dialer{newDialer(s.servers[0]).agent(), newDialer(s.servers[1]).agent()}
+	dialers := [2]*dialer{s.dialers[0].agent(), s.dialers[1].agent()}
 	for turn := i; ; turn++ {
 		a.dialer, a.watch, a.first = dialers[turn%2], nil, nil
 		if a.connect(ctx) == nil {

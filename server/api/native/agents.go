@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
@@ -51,14 +52,19 @@ func (a AgentAPI) agent(d store.Document[records.Machine]) apitypes.Agent {
 
 // Pin is POST /v1-drover/clusters/{namespace}/{name}/agents/pin with an apitypes.AskedPin.
 func (a AgentAPI) Pin(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
-	var asked apitypes.AskedPin
+	var asked struct {
+		Pinned *bool `json:"pinned"` // of apitypes.AskedPin; a pin is not taken off by leaving it out
+	}
 	if err := readAsked(c, &asked, `of the form {"pinned": true}`); err != nil {
 		return route.Answer{}, err
 	}
-	pin := map[bool]string{true: "true"}[asked.Pinned]
+	if asked.Pinned == nil {
+		return route.Answer{}, norman.Invalid(norman.MissingRequired, "pinned", "pinned is missing; false takes the pin off")
+	}
+	pin := map[bool]string{true: "true"}[*asked.Pinned]
 	if _, err := clusters.Annotate(c.Ctx(), a.State, records.ClusterKey(d.Key), clusterspec.PinAgents, pin, func(records.Cluster) error { return nil }); err != nil {
 		return route.Answer{}, fmt.Errorf("pin the agents of cluster %s: %w", d.Key, err)
 	}
-	a.Logger.Info("agents pinned", "cluster", d.Key, "pinned", asked.Pinned, "user", c.Who.UserID)
-	return route.Answer{Status: http.StatusOK, Body: asked}, nil
+	a.Logger.Info("agents pinned", "cluster", d.Key, "pinned", *asked.Pinned, "user", c.Who.UserID)
+	return route.Answer{Status: http.StatusOK, Body: apitypes.AskedPin{Pinned: *asked.Pinned}}, nil
 }

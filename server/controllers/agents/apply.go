@@ -26,7 +26,10 @@ func (c *Controller) look(cluster records.Cluster) (situation, error) {
 	}
 	var all []operations.Operation
 	for _, d := range c.Asker.State.Operations.List() {
-		if r, err := steps.ReadRequest(d.Value); err == nil && d.Value.Kind == operations.KindUpdateAgents && r.Agent != nil && r.Agent.Release == s.To {
+		if d.Value.Kind != operations.KindUpdateAgents {
+			continue
+		}
+		if r, err := steps.ReadRequest(d.Value); err == nil && r.Agent != nil && r.Agent.Release == s.To {
 			all = append(all, d.Value)
 			if d.Value.Subject == cluster.Key() { // those that are behind with what they were given have it of a directory of other agents than this release's
 				behind = slices.DeleteFunc(behind, func(machine string) bool {

@@ -160,6 +160,7 @@ func TestWhatIsRefused(t *testing.T) {
 	b.annotate(clusterspec.PinAgents, "")
 	b.releases = map[string]string{"m2": "v0.3.0"}
 	refused(begin(), "no machine of cluster harbour has an agent of another release than v0.3.0")
+	refused(begin("m2", "m3"), `cluster harbour has no machine "m3"`)
 	if err := begin("m2"); err != nil {
 		t.Errorf("a machine that is named: %v", err)
 	}

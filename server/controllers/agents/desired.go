@@ -44,10 +44,9 @@ func decide(s situation) (why string, now bool) {
 // latest leaves of the updates of each cluster the one that was asked for last: what failed before it was tried again.
 func latest(all []operations.Operation) []operations.Operation {
 	last := map[string]operations.Operation{}
-	for _, o := range all {
-		if was, ok := last[o.Subject]; !ok || o.Created.After(was.Created) {
-			last[o.Subject] = o
-		}
+	older := func(a, b operations.Operation) int { return a.Created.Compare(b.Created) }
+	for _, o := range slices.SortedFunc(slices.Values(all), older) {
+		last[o.Subject] = o
 	}
-	return slices.SortedFunc(maps.Values(last), func(a, b operations.Operation) int { return a.Created.Compare(b.Created) })
+	return slices.SortedFunc(maps.Values(last), older)
 }
