@@ -70,31 +70,60 @@ func (b *Bundle) Text(name, title, text string) {
 }
 
 // Value puts a value in, as JSON, with the fields that are allowed alone. It is a value of ours or an answer of a server as json.RawMessage.
+// Of a list that is too large for a file the first items are in it.
 func (b *Bundle) Value(name, title string, value any, allowed Fields) {
 	text, err := json.Marshal(value)
-	var read any
-	if err == nil {
-		err = json.Unmarshal(text, &read)
-	}
 	if err != nil {
 		b.Fail(name, fmt.Errorf("it is no JSON: %w", err))
 		return
+	}
+	var items []json.RawMessage
+	if json.Unmarshal(text, &items) != nil {
+		if text, err = b.kept(name, text, "", allowed); err != nil {
+			b.Fail(name, err)
+			return
+		}
+		b.put(name, title, text)
+		return
+	}
+	list := []byte("[")
+	for i, item := range items {
+		text, err := b.kept(name, item, "  ", allowed)
+		if err == nil && len(list)+len(text)+len(",\n  \n]") > maxFile {
+			b.left[name] = counted(b.left[name], "items behind those that fit into the file", len(items)-i)
+			break
+		}
+		if err != nil {
+			b.Fail(name, err)
+			return
+		}
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(append(list, "\n  "...), text...)
+	}
+	if len(items) > 0 {
+		list = append(list, '\n')
+	}
+	b.put(name, title, append(list, ']'))
+}
+
+// kept is what is allowed of a value, in lines of its own, which begin with prefix but for the first.
+func (b *Bundle) kept(name string, text []byte, prefix string, allowed Fields) ([]byte, error) {
+	var read any
+	if err := json.Unmarshal(text, &read); err != nil {
+		return nil, fmt.Errorf("it is no JSON: %w", err)
 	}
 	left := map[string]int{}
 	kept := allowed.keep(read, "", left)
 	for what, n := range left {
 		b.left[name] = counted(b.left[name], what, n)
 	}
-	text, err = json.MarshalIndent(kept, "", "  ")
-	if err != nil {
-		b.Fail(name, err)
-		return
+	text, err := json.MarshalIndent(kept, prefix, "  ")
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("it has %d bytes, more than %d", len(text), maxFile)
 	}
-	if len(text) > maxFile {
-		b.Fail(name, fmt.Errorf("it has %d bytes, more than %d", len(text), maxFile))
-		return
-	}
-	b.put(name, title, text)
+	return text, err
 }
 
 func counted(m map[string]int, what string, n int) map[string]int {

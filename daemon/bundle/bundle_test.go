@@ -138,6 +138,10 @@ func TestBundleOfManyMachines(t *testing.T) {
 	}
 	b := New("The server", time.Now())
 	b.Value("machines.json", "Machines", all, Allow("Name State Cause"))
+	for i := range all {
+		all[i].Cause = strings.Repeat(all[i].Cause, 6)
+	}
+	b.Value("large.json", "Machines of which much is said", all, Allow("Name State Cause"))
 	for i := range 30 {
 		b.Text(fmt.Sprint("log-", i), "A log", strings.Repeat("words of a log\n", maxFile/15))
 	}
@@ -146,6 +150,18 @@ func TestBundleOfManyMachines(t *testing.T) {
 	}
 	if n := len(b.Missing()); n == 0 {
 		t.Error("all of it fits into a bundle that is bounded")
+	}
+	var packed bytes.Buffer
+	if err := b.Write(&packed); err != nil {
+		t.Fatal(err)
+	}
+	files := read(t, packed.Bytes())
+	var fit []machine
+	if err := json.Unmarshal([]byte(files["large.json"]), &fit); err != nil || len(fit) < 1000 || len(fit) == len(all) || fit[len(fit)-1].Name != all[len(fit)-1].Name || len(files["large.json"]) > maxFile {
+		t.Errorf("of the list that is too large there are %d machines in %d bytes: %v", len(fit), len(files["large.json"]), err)
+	}
+	if says := fmt.Sprintf(`"items behind those that fit into the file": %d`, len(all)-len(fit)); !strings.Contains(files["MANIFEST.json"], says) {
+		t.Errorf("the manifest does not say %s", says)
 	}
 	path := filepath.Join(t.TempDir(), "b.tar.zst")
 	if err := Save(path, b); err != nil {

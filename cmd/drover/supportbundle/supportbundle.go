@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -198,6 +199,23 @@ func list[T any](ctx context.Context, q asker, name, title, path string, allowed
 	return all
 }
 
+// machines puts in machines, those first that are not well: a file has not room for all of thousands.
+func (q asker) machines(ctx context.Context, title, path string) {
+	ctx, cancel := context.WithTimeout(ctx, 2*askLimit)
+	defer cancel()
+	all, err := client.List[apitypes.Machine](ctx, q.client, path)
+	if err != nil {
+		q.bundle.Fail("machines.json", err)
+		return
+	}
+	q.bundle.Value("machines.json", title, unwellFirst(all), machineFields)
+}
+
+func unwellFirst(all []apitypes.Machine) []apitypes.Machine {
+	well := func(m apitypes.Machine) bool { return m.State == apitypes.MachineActive }
+	return slices.Concat(slices.DeleteFunc(slices.Clone(all), well), slices.DeleteFunc(all, func(m apitypes.Machine) bool { return !well(m) }))
+}
+
 // text puts in an answer of text.
 func (q asker) text(ctx context.Context, name, title, path string) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
@@ -219,7 +237,7 @@ func (q asker) server(ctx context.Context) {
 	q.text(ctx, "server/metrics-1.txt", "Measures", "/metrics")
 	begin := time.Now()
 	clusters := list[apitypes.Cluster](ctx, q, "clusters.json", "Clusters", "/v1-drover/clusters", clusterFields)
-	list[apitypes.Machine](ctx, q, "machines.json", "Machines", "/v1-drover/machines", machineFields)
+	q.machines(ctx, "Machines", "/v1-drover/machines")
 	list[apitypes.OperationSummary](ctx, q, "operations.json", "Operations", "/v1-drover/operations", operationFields)
 	why := 0
 	for _, c := range clusters {
@@ -253,7 +271,7 @@ func (q asker) cluster(ctx context.Context, c apitypes.Cluster) {
 	q.bundle.Value("cluster.json", "The cluster", c, clusterFields)
 	_ = q.value(ctx, "why.json", "Why it is not well", at+"/why", whyFields) // it is in the bundle
 	of := "?cluster=" + url.QueryEscape(c.ID)
-	list[apitypes.Machine](ctx, q, "machines.json", "Its machines", "/v1-drover/machines"+of, machineFields)
+	q.machines(ctx, "Its machines", "/v1-drover/machines"+of)
 	list[apitypes.OperationSummary](ctx, q, "operations.json", "Its operations", "/v1-drover/operations?cluster="+url.QueryEscape(c.Namespace+"/"+c.Name), operationFields)
 	list[apitypes.Event](ctx, q, "events.json", "Its changes of state", "/v1-drover/events"+of, eventFields)
 }
