@@ -1,6 +1,6 @@
 // Package catalogue is the catalogue of causes: one row for everything that a machine or a cluster
 // may wait for or fail by, with a code that programs compare and words that help people.
-// docs/reference/causes.md is made of it.
+// The words are those of docs/reference/causes.md.
 package catalogue
 
 // Code names a row of the catalogue.

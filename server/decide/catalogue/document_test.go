@@ -1,59 +1,45 @@
 package catalogue
 
 import (
-	"bytes"
-	"flag"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/docs"
 )
 
-var rewrite = flag.Bool("update", false, "renew docs/reference/causes.md")
-
-// TestDocument: docs/reference/causes.md is current; `go generate ./server/decide/catalogue` renews it.
-func TestDocument(t *testing.T) {
-	var got bytes.Buffer
-	Document(&got)
-	path := filepath.Join("..", "..", "..", "docs", "reference", "causes.md")
-	if *rewrite {
-		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
+// TestPage: the page has nothing but its introduction, its table and its sections in the order of that, in the form in which the catalogue
+// reads them.
+func TestPage(t *testing.T) {
+	text, err := docs.Files.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("run `go generate ./server/decide/catalogue`:\n%s", diff)
+	intro, _, ok := strings.Cut(string(text), "|---|---|---|---|---|\n")
+	if !ok {
+		t.Fatal("the page has no table")
 	}
-}
-
-//go:generate go test -run TestDocument -update .
-
-// Document writes the catalogue in Markdown. The heading of each row is its code, and so is its anchor.
-func Document(w io.Writer) {
-	fmt.Fprint(w, "# Causes, and what to do\n\n"+
-		"What machines and clusters wait for or fail by, by the code that `drover why NAME` shows. Generated from the\n"+
-		"catalogue in `server/decide/catalogue` by `go generate ./server/decide/catalogue`.\n\n"+
-		"`drover why` lists causes first cause first: failures, what is lost, what is being done, and then what waits for\n"+
-		"others. Programs compare codes, which stay; the words may change.\n\n"+
-		"| code | of | meaning |\n|---|---|---|\n")
-	for _, row := range catalogue {
-		fmt.Fprintf(w, "| [%s](#%s) | %s | %s |\n", row.Code, row.Code, row.subject(), row.Title)
+	want := intro + "|---|---|---|---|---|\n"
+	for _, row := range All() {
+		if row.Kind < Failure || row.Kind > Turn {
+			t.Errorf("%s has a kind that there is not", row.Code)
+			continue
+		}
+		of, log := "machine", ""
+		if row.Cluster {
+			of = "cluster"
+		}
+		if row.Host {
+			log = "host"
+		}
+		want += fmt.Sprintf("| [%s](#%s) | %s | %s | %s | %s |\n", row.Code, row.Code, of, kinds[row.Kind], log, row.Title)
 	}
-	for _, row := range catalogue {
-		fmt.Fprintf(w, "\n## %s\n\n**%s.** %s\n\nWhat to do: %s\n", row.Code, row.Title, row.Explanation, row.Fix)
+	for _, row := range All() {
+		want += fmt.Sprintf("\n## %s\n\n**%s.** %s\n\nWhat to do: %s\n", row.Code, row.Title, row.Explanation, row.Fix)
 	}
-}
-
-func (r Row) subject() string {
-	if r.Cluster {
-		return "cluster"
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Errorf("-as the catalogue reads it +page\n%s", diff)
 	}
-	return "machine"
 }
