@@ -44,7 +44,6 @@ import (
 	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/etcdops"
-	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/observed"
@@ -269,7 +268,7 @@ func (b *bench) wire(o benchOptions) {
 		Servers: native.Servers{State: b.st, Workers: func() []reconcile.Status { return nil }, Peers: peersOf{b}},
 	}
 	options.Work = Work{
-		Clusters: applier, Handover: desk, PreviewOperation: control.PreviewOperation, Fleets: &fleets.Fleets{State: b.st, Preview: control.PreviewFleet, Now: b.now},
+		Clusters: applier, Handover: desk, PreviewOperation: control.PreviewOperation, PreviewFleet: control.PreviewFleet,
 	}
 	options.People = &people.People{State: b.st, Auth: b.auth, Now: b.now, Log: log}
 	if options.Directories, err = outsidedesk.New(outsidedesk.Options{

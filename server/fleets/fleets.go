@@ -21,11 +21,13 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
+// Preview is what would be decided if an operation gave a plan to machines of a fleet now.
+type Preview func(store.Document[records.Fleet], operations.Operation, records.GivenPlan) decide.Preview
+
 // Fleets takes what people ask. Its errors that people are to read are *norman.Error.
 type Fleets struct {
-	State *state.State
-	// Preview is what would be decided if an operation gave a plan to machines of a fleet now.
-	Preview func(store.Document[records.Fleet], operations.Operation, records.GivenPlan) decide.Preview
+	State   *state.State
+	Preview Preview
 	Now     func() time.Time
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -139,9 +140,7 @@ func (b *bed) succeeds(name string) {
 	b.Helper()
 	_, err := b.state.PlanSecrets.Modify(b.Context(), string(records.NewMachineKey(records.FleetNamespace, name).PlanSecret()), func(s records.PlanSecret) (records.PlanSecret, error) {
 		data := map[string][]byte{}
-		for key, value := range s.Data {
-			data[key] = value
-		}
+		maps.Copy(data, s.Data)
 		s.Data = data
 		return s, plans.Outcome{State: plans.StateSucceeded, Revision: 1, AppliedChecksum: plans.Checksum(data[plans.KeyPlan])}.Write(data)
 	})

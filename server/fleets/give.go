@@ -123,7 +123,7 @@ func (f *Fleets) begin(ctx context.Context, result Result, fleet store.Document[
 		title = fmt.Sprintf("give plan %s to machine %s of fleet %s", result.Plan, machines[0].Name, r.Fleet)
 	}
 	key := records.ClusterKey(fleet.Key)
-	o, ops, gone, err := admission.Begin(f.State, admission.Request{Subject: key, Kind: operations.KindPlan, Title: title, By: r.By, Tasks: tasksOf(machines), Turn: r.Turn}, func() time.Time { return given.At })
+	o, ops, gone, err := admission.Begin(ctx, f.State, admission.Request{Subject: key, Kind: operations.KindPlan, Title: title, By: r.By, Tasks: tasksOf(machines), Turn: r.Turn}, func() time.Time { return given.At })
 	if err != nil {
 		return Result{}, fmt.Errorf("give a plan to machines of fleet %s: %w", r.Fleet, err)
 	}

@@ -19,7 +19,7 @@ type Document[T any] struct {
 	// Revision is the etcd revision of the last write, a Kubernetes resourceVersion.
 	Revision int64
 	// Value is shared with other readers, also after it was written: never change it, change
-	// a Clone, or a copy whose maps, slices and pointers are replaced and not changed.
+	// a copy whose maps, slices and pointers are replaced and not changed.
 	Value T
 }
 
@@ -184,7 +184,10 @@ func (c *Collection[T]) Modify(ctx context.Context, key string, change func(T) (
 		if !ok {
 			return Document[T]{}, &NotFoundError{Collection: c.name, Key: key}
 		}
-		value, err := change(Clone(current.Value))
+		value, err := copied(current.Value)
+		if err == nil {
+			value, err = change(value)
+		}
 		if errors.Is(err, ErrUnchanged) {
 			return current, nil
 		}
@@ -200,6 +203,15 @@ func (c *Collection[T]) Modify(ctx context.Context, key string, change func(T) (
 		}
 	}
 	return Document[T]{}, conflict
+}
+
+// copied is a deep copy: what would be read of what would be written.
+func copied[T any](v T) (is T, err error) {
+	text, err := appendJSON(nil, v)
+	if err == nil {
+		err = json.Unmarshal(text, &is)
+	}
+	return is, err
 }
 
 func (c *Collection[T]) decode(e rawEvent) (*Document[T], error) {

@@ -262,36 +262,6 @@ func TestModify(t *testing.T) {
 	})
 }
 
-func TestClone(t *testing.T) {
-	t.Parallel()
-	type inner struct{ List []string }
-	type value struct {
-		Map     map[string][]byte
-		Pointer *inner
-		Any     any
-		Structs []inner
-		Array   [1][]int
-		Nil     map[string]string
-	}
-	build := func() value {
-		return value{
-			Map: map[string][]byte{"a": {1}}, Pointer: &inner{[]string{"b"}}, Any: map[string]any{"c": []any{"d"}},
-			Structs: []inner{{[]string{"e"}}}, Array: [1][]int{{1}},
-		}
-	}
-	original := build()
-	copied := Clone(original)
-	if diff := cmp.Diff(original, copied); diff != "" {
-		t.Fatal(diff)
-	}
-	copied.Map["a"][0], copied.Pointer.List[0], copied.Structs[0].List[0], copied.Array[0][0] = 9, "x", "x", 9
-	copied.Any.(map[string]any)["c"].([]any)[0] = "x"
-	copied.Map["new"] = nil
-	if diff := cmp.Diff(build(), original); diff != "" {
-		t.Errorf("a change of the copy reached the original: %s", diff)
-	}
-}
-
 // TestObserversFindAllOfARevision: an observer that is called for a document finds what was written with it in other collections.
 func TestObserversFindAllOfARevision(t *testing.T) {
 	t.Parallel()

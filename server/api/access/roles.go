@@ -32,13 +32,7 @@ func (a *API) roleKind(kind roles.Kind) management.Kind {
 	schema.Fields = norman.Fields(own)
 	return management.Kind{
 		Schema: schema,
-		List: func(*route.Call) []norman.Object {
-			var objects []norman.Object
-			for _, r := range a.State.Roles(kind) {
-				objects = append(objects, roleObject(r))
-			}
-			return objects
-		},
+		List:   func(*route.Call) []norman.Object { return norman.Objects(a.State.Roles(kind), roleObject) },
 		Get: func(_ *route.Call, id string) (norman.Object, bool) {
 			r, ok := a.State.Role(kind, id)
 			return roleObject(r), ok

@@ -35,11 +35,7 @@ func (a *API) userKind() management.Kind {
 				d, _ := a.State.Users.Get(c.Who.UserID)
 				return []norman.Object{userObject(c, d.Value)}
 			}
-			var objects []norman.Object
-			for _, u := range a.Auth.Users() {
-				objects = append(objects, userObject(c, u))
-			}
-			return objects
+			return norman.Objects(a.Auth.Users(), func(u records.User) norman.Object { return userObject(c, u) })
 		},
 		Get: func(c *route.Call, id string) (norman.Object, bool) {
 			d, ok := a.State.Users.Get(id)

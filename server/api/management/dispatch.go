@@ -4,6 +4,7 @@
 package management
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -187,9 +188,7 @@ func (a *API) shown(r *Request, status int, o norman.Object, extra map[string]an
 		_ = route.Again(r.Call) // the maker may do more with it than when they asked
 	}
 	body := a.present(r.Call, r.kind, o)
-	for name, value := range extra {
-		body[name] = value
-	}
+	maps.Copy(body, extra)
 	Ignored(r.Call, body)
 	return route.Answer{Status: status, Body: body}
 }

@@ -34,11 +34,7 @@ func (a *API) tokenKind() *Kind {
 		},
 		Owner: func(o norman.Object) string { userID, _ := o.Fields["userId"].(string); return userID },
 		List: func(c *route.Call) []norman.Object {
-			var objects []norman.Object
-			for _, t := range a.Auth.Tokens() {
-				objects = append(objects, a.tokenObject(c, t))
-			}
-			return objects
+			return norman.Objects(a.Auth.Tokens(), func(t records.Token) norman.Object { return a.tokenObject(c, t) })
 		},
 		Get: func(c *route.Call, id string) (norman.Object, bool) {
 			t, ok := a.Auth.Token(id)

@@ -5,6 +5,7 @@ package norman
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 )
@@ -63,9 +64,7 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 	if e.Field != "" {
 		body["fieldName"] = e.Field
 	}
-	for k, v := range e.Details {
-		body[k] = v
-	}
+	maps.Copy(body, e.Details)
 	return json.Marshal(body)
 }
 

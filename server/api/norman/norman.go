@@ -120,6 +120,14 @@ func (s Schema) Ignored(in Input, creating bool) []string {
 	return names
 }
 
+// Objects are things as resources; none is nil.
+func Objects[T any](all []T, show func(T) Object) (objects []Object) {
+	for _, one := range all {
+		objects = append(objects, show(one))
+	}
+	return objects
+}
+
 // Object is a resource before it is shown to a caller: links and actions that depend
 // on the caller's rights are added by Present.
 type Object struct {
@@ -145,9 +153,7 @@ type Allowed struct {
 func (s Schema) Present(o Object, u URLs, may Allowed) map[string]any {
 	self := u.Resource(s, o.ID)
 	links := map[string]string{"self": self}
-	for name, link := range o.Links {
-		links[name] = link
-	}
+	maps.Copy(links, o.Links)
 	if may.Update && !o.Fixed {
 		links["update"] = self
 	}

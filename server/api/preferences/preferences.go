@@ -45,11 +45,7 @@ func (a *API) preferenceKind() management.Kind {
 		})},
 		Owner: func(o norman.Object) string { owner, _ := o.Fields["userId"].(string); return owner },
 		List: func(c *route.Call) []norman.Object {
-			var objects []norman.Object
-			for _, d := range a.State.Preferences.ListIn(c.Who.UserID + "/") {
-				objects = append(objects, preference(d.Value))
-			}
-			return objects
+			return norman.Objects(a.State.Preferences.ListIn(c.Who.UserID+"/"), func(d store.Document[records.Preference]) norman.Object { return preference(d.Value) })
 		},
 		Get: func(c *route.Call, id string) (norman.Object, bool) {
 			d, ok := a.State.Preferences.Get(c.Who.UserID + "/" + id)
@@ -201,13 +197,7 @@ func featureKind() management.Kind {
 		Schema: norman.Schema{ID: "feature", Plural: "features", Fields: norman.Fields(map[string]norman.Field{
 			"name": {Type: "string"}, "value": {Type: "boolean", Nullable: true}, "description": {Type: "string"}, "status": {Type: "featureStatus"},
 		})},
-		List: func(*route.Call) []norman.Object {
-			var objects []norman.Object
-			for _, f := range Features() {
-				objects = append(objects, object(f))
-			}
-			return objects
-		},
+		List: func(*route.Call) []norman.Object { return norman.Objects(Features(), object) },
 		Get: func(_ *route.Call, id string) (norman.Object, bool) {
 			for _, f := range Features() {
 				if f.Name == id {

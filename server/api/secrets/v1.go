@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/references"
+	"github.com/drover-project/drover/server/state"
 )
 
 // schema is the type as /v1 has it.
@@ -20,35 +21,37 @@ var schema = steve.Schema{Version: "v1", Kind: objects.Secret, Resource: "secret
 
 // Type is the type of /v1.
 func (a *API) Type() steve.Type {
+	s := shown[steve.Seen]{a.State, seen}
 	return steve.Type{
 		Schema: schema, Of: auth.SharedObject, Own: true, Reveals: true,
-		List: func() (all []steve.Seen) {
-			for _, d := range a.State.Objects.ListIn(objects.Secret + "/") {
-				all = append(all, seen(d))
-			}
-			return all
-		},
-		Get: func(id string) (steve.Seen, bool) {
-			d, ok := a.State.Objects.Get(objects.Secret + "/" + id)
-			return seen(d), ok
-		},
-		Collection: subscribe.Objects,
-		Changed: func(c subscribe.Change) (string, *steve.Seen, bool) {
-			id, gone, is := changed(c)
-			if gone == nil {
-				return id, nil, is
-			}
-			last := seen(*gone)
-			return id, &last, true
-		},
+		List: s.list, Get: s.get, Changed: s.changed, Collection: subscribe.Objects,
 	}
 }
 
-// changed is the Secret, by namespace and name, that a change of objects is about, with its last form when it is gone.
-func changed(c subscribe.Change) (key string, last *references.Document, ok bool) {
+// shown are Secrets as a surface has them.
+type shown[T any] struct {
+	state *state.State
+	show  func(references.Document) T
+}
+
+func (s shown[T]) list() (all []T) {
+	for _, d := range s.state.Objects.ListIn(objects.Secret + "/") {
+		all = append(all, s.show(d))
+	}
+	return all
+}
+
+func (s shown[T]) get(key string) (T, bool) {
+	d, ok := s.state.Objects.Get(objects.Secret + "/" + key)
+	return s.show(d), ok
+}
+
+// changed is the Secret that a change is about, as it was when it is gone.
+func (s shown[T]) changed(c subscribe.Change) (key string, last *T, ok bool) {
 	key, ok = strings.CutPrefix(c.Key, objects.Secret+"/")
 	if removed, gone := c.Removed.(objects.Object); ok && gone {
-		last = &references.Document{Key: c.Key, Revision: c.Revision, Value: removed}
+		was := s.show(references.Document{Key: c.Key, Revision: c.Revision, Value: removed})
+		last = &was
 	}
 	return key, last, ok
 }

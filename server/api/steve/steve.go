@@ -8,6 +8,7 @@ package steve
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"slices"
@@ -206,8 +207,6 @@ func Without(o Object, query url.Values) Object {
 
 func clone(o map[string]any) Object {
 	copied := make(Object, len(o))
-	for k, v := range o {
-		copied[k] = v
-	}
+	maps.Copy(copied, o)
 	return copied
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
 )
 
 // userPreferences have each user's preferences in one object: {"data": {"theme": "dark"}}, with the id of the user.
@@ -35,11 +36,7 @@ func userPreferences(s *state.State, now func() time.Time) steve.Type {
 	return steve.Type{
 		Schema: steve.Schema{Kind: "UserPreference", Resource: "userpreferences"}, Of: auth.Preference, Collection: subscribe.Preferences, Own: true,
 		List: func() []steve.Seen {
-			var all []steve.Seen
-			for _, d := range s.Users.List() {
-				all = append(all, show(d.Value))
-			}
-			return all
+			return shown(s.Users.List(), func(d store.Document[records.User]) steve.Seen { return show(d.Value) })
 		},
 		Get: func(id string) (steve.Seen, bool) { d, ok := s.Users.Get(id); return show(d.Value), ok },
 		Update: func(c *route.Call, id string, body []byte) error {

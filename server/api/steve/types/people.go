@@ -16,13 +16,7 @@ func Person(k persons.Kind) steve.Type {
 	seen := func(o persons.Object) steve.Seen { return steve.Seen{About: o.May, Content: o.Content} }
 	return steve.Type{
 		Schema: steve.Schema{Group: k.Group, Version: k.Version, Kind: k.Kind, Resource: k.Plural, Namespaced: k.Namespaced}, Of: k.Of, Collection: k.Collection,
-		List: func() []steve.Seen {
-			var all []steve.Seen
-			for _, o := range k.List() {
-				all = append(all, seen(o))
-			}
-			return all
-		},
+		List: func() []steve.Seen { return shown(k.List(), seen) },
 		Get: func(id string) (steve.Seen, bool) {
 			o, ok := k.Get(id)
 			return seen(o), ok
@@ -45,13 +39,7 @@ func Settings(of *settings.Settings, revision func(name string) int64) steve.Typ
 	}
 	return steve.Type{
 		Schema: steve.Schema{Group: "management.cattle.io", Version: "v3", Kind: "Setting", Resource: "settings"}, Of: auth.Setting, Collection: subscribe.Settings,
-		List: func() []steve.Seen {
-			var all []steve.Seen
-			for _, s := range of.List() {
-				all = append(all, seen(s))
-			}
-			return all
-		},
+		List: func() []steve.Seen { return shown(of.List(), seen) },
 		Get: func(id string) (steve.Seen, bool) {
 			s := of.Get(id)
 			return seen(s), s.Name != ""

@@ -26,11 +26,11 @@ func schema(kind, resource string, namespaced bool) steve.Schema {
 	return steve.Schema{Group: "management.cattle.io", Version: "v3", Kind: kind, Resource: resource, Namespaced: namespaced}
 }
 
-// shown are documents as the type has them.
-func shown[T any](all []store.Document[T], show func(store.Document[T]) steve.Seen) []steve.Seen {
+// shown are things as the type has them.
+func shown[T any](all []T, show func(T) steve.Seen) []steve.Seen {
 	seen := make([]steve.Seen, 0, len(all))
-	for _, d := range all {
-		seen = append(seen, show(d))
+	for _, one := range all {
+		seen = append(seen, show(one))
 	}
 	return seen
 }
@@ -105,13 +105,7 @@ func features() steve.Type {
 	}
 	return steve.Type{
 		Schema: schema("Feature", "features", false), Of: auth.Feature,
-		List: func() []steve.Seen {
-			var all []steve.Seen
-			for _, f := range preferences.Features() {
-				all = append(all, show(f))
-			}
-			return all
-		},
+		List: func() []steve.Seen { return shown(preferences.Features(), show) },
 		Get: func(id string) (steve.Seen, bool) {
 			for _, f := range preferences.Features() {
 				if f.Name == id {
