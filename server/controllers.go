@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/server/controllers/rights"
 	"github.com/drover-project/drover/server/controllers/rke1"
 	"github.com/drover-project/drover/server/controllers/snapshots"
+	"github.com/drover-project/drover/server/controllers/traces"
 	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/metrics"
 	"github.com/drover-project/drover/server/projects/membership"
@@ -64,7 +65,7 @@ func newControllers(d *data, i *identity, w *ways) *controllers {
 	c.clusters = clusters.New(clusters.Options{
 		State: d.state, Versions: d.versions.Data, RKE1Versions: d.rke1, InstallerImage: d.installerImage, DefaultRegistry: d.defaultRegistry,
 		Watching: w.hosts.Watching, Tunnel: w.hosts.Tunnel, API: w.clusters.API,
-		Nodes: c.nodes, Observe: c.measured, Logger: d.Logger, Now: d.Now,
+		Nodes: c.nodes, Tracer: d.Tracer, Observe: c.measured, Logger: d.Logger, Now: d.Now,
 	})
 	c.applier = &asked.Applier{
 		State: d.state, Preview: c.clusters.Preview, Versions: d.versions.Data, CheckRKE1: c.rke.Check, PreviewRKE1: c.rke.Preview,
@@ -110,7 +111,7 @@ func (c *controllers) list(d *data, i *identity, w *ways) []reconcile.Worker {
 		tokens.CameBack(key)
 		reached.Add(string(key))
 	})
-	return []reconcile.Worker{
+	all := []reconcile.Worker{
 		c.nodes.Worker(),
 		c.events.Worker(),
 		c.rke1.Worker(),
@@ -130,6 +131,10 @@ func (c *controllers) list(d *data, i *identity, w *ways) []reconcile.Worker {
 		i.auth.Uses.Worker(),
 		keepVersions(d.versions, d.outgoing.Configured(d.VersionData).Transport(nil)),
 	}
+	if d.Tracer != nil {
+		all = append(all, traces.Worker(d.state, d.Tracer, d.Now))
+	}
+	return all
 }
 
 // newAgents are the agents that hosts are updated to.

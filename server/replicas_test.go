@@ -32,10 +32,12 @@ type whole struct {
 	url, dir string
 	stop     func()
 	logged   *logged
+	// traceparent is what requests have of a trace; empty for nothing.
+	traceparent string
 }
 
 // startWhole starts a server on the etcd of an endpoint, or on one of its own.
-func startWhole(t *testing.T, endpoint, keys string) *whole {
+func startWhole(t *testing.T, endpoint, keys string, more ...func(*Options)) *whole {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,11 +53,15 @@ func startWhole(t *testing.T, endpoint, keys string) *whole {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Run(ctx, Options{
+		o := Options{
 			DataDir: s.dir, Listen: address, ServerURL: s.url, PeerURL: s.url, AssetsDir: t.TempDir(), BootstrapPassword: "a long first password",
 			Store:   options,
 			Environ: func(string) string { return "" }, Out: io.Discard, Logger: slog.New(slog.NewTextHandler(s.logged, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: time.Now,
-		})
+		}
+		for _, f := range more {
+			f(&o)
+		}
+		ended <- Run(ctx, o)
 	}()
 	s.stop = sync.OnceFunc(func() {
 		cancel()
@@ -107,6 +113,9 @@ func (s *whole) ask(token, method, path, body string) (int, string) {
 		s.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
+	if s.traceparent != "" {
+		r.Header.Set("traceparent", s.traceparent)
+	}
 	answer, err := s.client().Do(r)
 	if err != nil {
 		s.Fatal(err)
@@ -163,18 +172,25 @@ func (s *whole) register(admin string, had ...string) (token, namespace, secret 
 	if err := json.Unmarshal([]byte(text), &tokens); err != nil || len(tokens.Data) != 1 {
 		s.Fatal(err, text)
 	}
+	headers := map[string]string{"X-Cattle-Role-Etcd": "true", "X-Cattle-Role-Control-Plane": "true", "X-Cattle-Role-Worker": "true"}
+	for _, token := range had {
+		headers[claim.Header] = claim.Proof(randomid.Hash(token), tokens.Data[0].Token)
+	}
+	return s.join(tokens.Data[0].Token, headers)
+}
+
+// join joins a host by a registration token.
+func (s *whole) join(by string, headers map[string]string) (token, namespace, secret string) {
+	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.url+"/v3/connect/agent", nil)
 	if err != nil {
 		s.Fatal(err)
 	}
-	for name, value := range map[string]string{
-		"Authorization": "Bearer " + tokens.Data[0].Token, "X-Cattle-Id": strings.Repeat("a1", 31), "X-Cattle-Address": "192.0.2.7",
-		"X-Cattle-Role-Etcd": "true", "X-Cattle-Role-Control-Plane": "true", "X-Cattle-Role-Worker": "true",
-	} {
+	for name, value := range map[string]string{"Authorization": "Bearer " + by, "X-Cattle-Id": strings.Repeat("a1", 31), "X-Cattle-Address": "192.0.2.7"} {
 		r.Header.Set(name, value)
 	}
-	for _, token := range had {
-		r.Header.Set(claim.Header, claim.Proof(randomid.Hash(token), tokens.Data[0].Token))
+	for name, value := range headers {
+		r.Header.Set(name, value)
 	}
 	answer, err := s.client().Do(r)
 	if err != nil {

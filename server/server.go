@@ -14,6 +14,7 @@ import (
 	_ "time/tzdata" // the zones of maintenance windows, on hosts that have none
 
 	"github.com/coreos/go-systemd/v22/daemon"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/server/backup"
@@ -64,6 +65,8 @@ type Options struct {
 	// Out gets what the person who starts the server has to see.
 	Out    io.Writer
 	Logger *slog.Logger
+	// Tracer follows requests to the hosts; nil follows none.
+	Tracer trace.Tracer
 	Now    func() time.Time
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/connlimit"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
-	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/metrics"
 	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/reconcile"
@@ -42,7 +41,7 @@ func newSurface(d *data, i *identity, w *ways, c *controllers) (*surface, error)
 	})
 	served, err := api.New(api.Options{
 		Data: api.Data{
-			State: d.state, Settings: d.settings, Versions: d.versions.Data, VersionStatus: d.versions.Status, RKE1Versions: d.rke1, Events: c.events, Audit: d.audit, Backups: d.backups,
+			State: d.state, Settings: d.settings, Versions: d.versions.Data, VersionStatus: d.versions.Status, RKE1Versions: d.rke1, Events: c.events, Audit: d.audit, Tracer: d.Tracer, Backups: d.backups,
 			OnVersions: func(f func()) { d.versions.OnChange(func(_, _ *versions.Data) { f() }) },
 		},
 		Identity: api.Identity{Auth: i.auth, People: i.people, Directories: i.directories, Groups: c.groups},
@@ -52,12 +51,11 @@ func newSurface(d *data, i *identity, w *ways, c *controllers) (*surface, error)
 			Servers: native.Servers{State: d.state, Peers: w.hosts, Workers: c.workers.Status},
 		},
 		Work: api.Work{
-			Clusters: c.applier, DayTwo: c.asker, Refresh: c.snapshots.Refresh, PreviewOperation: c.clusters.PreviewOperation, Files: c.files, Rehearsals: c.rehearsals, RKE: c.rke,
+			Clusters: c.applier, DayTwo: c.asker, Refresh: c.snapshots.Refresh, PreviewOperation: c.clusters.PreviewOperation, PreviewFleet: c.clusters.PreviewFleet, Files: c.files, Rehearsals: c.rehearsals, RKE: c.rke,
 			Upgrades: &upgrades.Upgrader{
 				State: d.state, Clusters: c.applier, Versions: d.versions.Data, RKE1Versions: d.rke1, API: w.clusters.API, Client: w.clusters.Client,
 				Restorable: c.asker.Restorable, Now: d.Now,
 			},
-			Fleets:   &fleets.Fleets{State: d.state, Preview: c.clusters.PreviewFleet, Now: d.Now},
 			Handover: &rketransfer.Desk{State: d.state, Clusters: c.applier, Versions: d.rke1, Client: w.clusters.Client, Compare: c.rke.Compare, OnHosts: c.rke.OnHosts, Now: d.Now},
 		},
 		Metrics: measures.Handler(), Now: d.Now, Logger: d.Logger,

@@ -3,6 +3,7 @@
 package admission
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/traces"
 )
 
 // Turn says what becomes of a request while another operation on its subject is under way.
@@ -64,7 +66,7 @@ type Request struct {
 // Begin is the record of a request and the writes that belong to it: the record, those that it replaces, and old
 // ones that are dropped, whose records are gone. The record is running, or queued. On a cluster that the server does not touch
 // nothing begins: *records.ExportedError.
-func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Operation, ops []store.Op, gone []operations.Operation, err error) {
+func Begin(ctx context.Context, s *state.State, r Request, clock func() time.Time) (o operations.Operation, ops []store.Op, gone []operations.Operation, err error) {
 	if d, ok := s.Clusters.Get(string(r.Subject)); ok {
 		if err := d.Value.MayChange(); err != nil {
 			return o, nil, nil, err
@@ -77,7 +79,7 @@ func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Oper
 		return o, nil, nil, fmt.Errorf("keep what is asked for on %s: %w", r.Subject.Home(), err)
 	}
 	o = operations.Operation{
-		ID: operations.IDPrefix + randomid.ID(8), Kind: r.Kind, Subject: string(r.Subject), Title: r.Title, By: r.By, Generation: r.Generation, Final: r.Final, Once: r.Once, Params: text, Created: now,
+		ID: operations.IDPrefix + randomid.ID(8), Kind: r.Kind, Subject: string(r.Subject), Title: r.Title, By: r.By, Generation: r.Generation, Final: r.Final, Once: r.Once, Params: text, Created: now, Trace: traces.Of(ctx),
 	}
 	if r.Hurry {
 		if o, err = o.HurryBy(r.By, now); err != nil {

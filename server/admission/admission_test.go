@@ -125,7 +125,7 @@ func TestBegin(t *testing.T) {
 			r := c.request
 			r.Subject, r.Kind, r.By = harbour, operations.KindChange, "user-a"
 			r.Tasks = []operations.Task{{ID: "one"}}
-			o, ops, _, err := admission.Begin(s, r, noon)
+			o, ops, _, err := admission.Begin(t.Context(), s, r, noon)
 			if c.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), c.refused) {
 					t.Errorf("the error is %v", err)
@@ -167,7 +167,7 @@ func TestOldOnesAreDropped(t *testing.T) {
 	}
 	defer s.Store.Close()
 	put(t, s, repeated(operations.Kept+1, kept{operations.KindChange, operations.Succeeded, false}))
-	o, ops, gone, err := admission.Begin(s, admission.Request{Subject: harbour, Kind: operations.KindChange}, noon)
+	o, ops, gone, err := admission.Begin(t.Context(), s, admission.Request{Subject: harbour, Kind: operations.KindChange}, noon)
 	if err != nil || len(gone) != 1 || gone[0].ID != "op-00" {
 		t.Fatalf("%v go, %v", gone, err)
 	}
@@ -189,11 +189,11 @@ func TestAsksTwice(t *testing.T) {
 	defer s.Store.Close()
 	put(t, s, []kept{{operations.KindChange, operations.Running, false}})
 	request := admission.Request{Subject: harbour, Kind: operations.KindChange, Turn: admission.Replace}
-	_, first, _, err := admission.Begin(s, request, noon)
+	_, first, _, err := admission.Begin(t.Context(), s, request, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, second, _, err := admission.Begin(s, request, noon)
+	_, second, _, err := admission.Begin(t.Context(), s, request, noon)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/client-go/kubernetes"
 
 	rke1versions "github.com/drover-project/drover/rke1/versions"
@@ -103,6 +104,8 @@ type Data struct {
 	Events *events.Log
 	// Audit records who does what; nil records nothing, and answers 503.
 	Audit *audit.Log
+	// Tracer follows requests; nil follows none.
+	Tracer trace.Tracer
 	// Backups are of the server itself; nil answers 503.
 	Backups native.Backups
 }
@@ -179,8 +182,8 @@ type Work struct {
 	Rehearsals *rehearsals.Service
 	// Upgrades takes clusters to other versions; nil asks no cluster before it does.
 	Upgrades *upgrades.Upgrader
-	// Fleets takes what people ask of machines without a cluster.
-	Fleets *fleets.Fleets
+	// PreviewFleet is what a plan would do on machines without a cluster.
+	PreviewFleet fleets.Preview
 	// Handover gives RKE1 clusters to the rke command line and takes them in.
 	Handover *rketransfer.Desk
 	// RKE begins operations on RKE1 clusters; nil refuses them.
@@ -249,7 +252,7 @@ func New(o Options) (*API, error) {
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
 			MachineCounts: o.machineCounts, MachineCount: o.machineCount, Others: o.typesOfV1(persons.People), Changes: a.feed,
 		}),
-		servers: &o.Servers, fleet: native.FleetAPI{API: own, Fleets: o.Fleets}, upgrades: native.UpgradeAPI{API: own, Upgrader: o.Upgrades}, desk: native.HandoverAPI{API: own, Desk: o.Handover},
+		servers: &o.Servers, fleet: native.FleetAPI{API: own, Fleets: &fleets.Fleets{State: o.State, Preview: o.PreviewFleet, Now: o.Now}}, upgrades: native.UpgradeAPI{API: own, Upgrader: o.Upgrades}, desk: native.HandoverAPI{API: own, Desk: o.Handover},
 		files: native.SnapshotAPI{API: own, Files: o.Files}, rescue: native.BackupAPI{API: own, Backups: o.Backups}, removeBackup: management.RemoveETCDBackup(v3, o.State, o.RKE),
 		kube: *kube.New(kube.Options{
 			State: o.State, Settings: o.Settings, Clusters: o.Clusters, People: persons.People, Versions: o.Versions, MachineCounts: o.machineCounts, MachineCount: o.machineCount, Secrets: kept.Listed(), Changes: a.feed, Now: o.Now,
@@ -272,7 +275,7 @@ func New(o Options) (*API, error) {
 	a.rows = table(h)
 	h.v3.Learn(a.rows)
 	h.v1.Learn(a.rows)
-	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger, Audit: o.Audit, CatchUp: o.State.Store.CatchUp, Refuse: h.page.signin.Refuse}, a.rows)
+	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger, Audit: o.Audit, Tracer: o.Tracer, CatchUp: o.State.Store.CatchUp, Refuse: h.page.signin.Refuse}, a.rows)
 	return a, nil
 }
 

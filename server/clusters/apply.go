@@ -144,7 +144,7 @@ func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, re
 			}
 			if request.DryRun {
 				result.Preview = &preview
-			} else if docOps, err = a.operate(&result, doc, cluster, preview, request, docOps); err != nil {
+			} else if docOps, err = a.operate(ctx, &result, doc, cluster, preview, request, docOps); err != nil {
 				return nil, err
 			}
 		}
@@ -233,7 +233,7 @@ func resultOf(cluster records.Cluster, action Action) Result {
 
 // operate puts a change of a running cluster under an operation when machines restart for it. The writes are those of
 // the change itself; a change that is queued is not written yet.
-func (a *Applier) operate(result *Result, doc clusterspec.Document, after records.Cluster, preview decide.Preview, request Request, writes []store.Op) ([]store.Op, error) {
+func (a *Applier) operate(ctx context.Context, result *Result, doc clusterspec.Document, after records.Cluster, preview decide.Preview, request Request, writes []store.Op) ([]store.Op, error) {
 	key := records.NewClusterKey(after.Namespace, after.Name)
 	before, _ := a.State.Clusters.Get(string(key))
 	if !after.Status.Initialized || after.Spec.Docker() || before.Value.Generation == after.Generation || preview.Restarts == 0 {
@@ -248,7 +248,7 @@ func (a *Applier) operate(result *Result, doc clusterspec.Document, after record
 			p.Guard.Spec.KubernetesVersion = from
 		}
 	}
-	o, recorded, err := a.begin(key, kind, title, request, after.Generation, p)
+	o, recorded, err := a.begin(ctx, key, kind, title, request, after.Generation, p)
 	if err != nil {
 		return nil, fmt.Errorf("apply cluster %s: %w", key, err)
 	}

@@ -4,6 +4,7 @@
 package clusters
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -39,13 +40,13 @@ type params struct {
 }
 
 // begin is the record of a request on a cluster and the writes that belong to it; see admission.Begin.
-func (a *Applier) begin(key records.ClusterKey, kind operations.Kind, title string, asked Request, generation int64, p params) (operations.Operation, []store.Op, error) {
+func (a *Applier) begin(ctx context.Context, key records.ClusterKey, kind operations.Kind, title string, asked Request, generation int64, p params) (operations.Operation, []store.Op, error) {
 	r := admission.Request{Subject: key, Kind: kind, Title: title, By: asked.Who.UserID, Generation: generation, Turn: asked.Turn, Hurry: asked.Hurry, Failing: a.crashing(key), Params: p}
 	if kind == operations.KindUninstall {
 		r.Dismiss = "cluster " + key.Name() + " is deleted"
 		r.Final = fmt.Sprintf("removes the whole cluster, which does not work without a part of its hosts: wait for it, or forget the cluster with what is left on them: drover clusters rm %s --force --yes", key.Name())
 	}
-	o, writes, _, err := admission.Begin(a.State, r, a.Now)
+	o, writes, _, err := admission.Begin(ctx, a.State, r, a.Now)
 	return o, writes, err
 }
 

@@ -44,7 +44,7 @@ func (a *Applier) remove(ctx context.Context, key records.ClusterKey, leave reco
 		if err := c.MayChange(); err != nil {
 			return fmt.Errorf("remove cluster %s: %w", key, err)
 		}
-		_, recorded, err := a.begin(key, operations.KindUninstall, fmt.Sprintf("remove cluster %s and leave its hosts clean", c.Name), Request{Who: auth.Identity{UserID: leave.By}, Turn: admission.Replace}, c.Generation, params{})
+		_, recorded, err := a.begin(ctx, key, operations.KindUninstall, fmt.Sprintf("remove cluster %s and leave its hosts clean", c.Name), Request{Who: auth.Identity{UserID: leave.By}, Turn: admission.Replace}, c.Generation, params{})
 		if busy := (*operations.BusyError)(nil); err != nil && !errors.As(err, &busy) {
 			return fmt.Errorf("remove cluster %s: %w", key, err)
 		}
@@ -97,7 +97,7 @@ func (a *Applier) removeMachine(ctx context.Context, key records.MachineKey, lea
 	leave.Uninstall = !leave.Force
 	var ops []store.Op
 	if m.Docker == nil && !leave.Force && m.Status.JoinedTo+m.Status.JoinURL != "" {
-		o, recorded, err := a.begin(m.Cluster(), operations.KindRemoval, fmt.Sprintf("remove machine %s from cluster %s", m.Name, m.ClusterName), Request{Who: auth.Identity{UserID: leave.By}, Turn: turn}, cluster.Value.Generation, params{Machine: key, Leave: leave})
+		o, recorded, err := a.begin(ctx, m.Cluster(), operations.KindRemoval, fmt.Sprintf("remove machine %s from cluster %s", m.Name, m.ClusterName), Request{Who: auth.Identity{UserID: leave.By}, Turn: turn}, cluster.Value.Generation, params{Machine: key, Leave: leave})
 		if err != nil {
 			return fmt.Errorf("remove machine %s: %w", key, err)
 		}

@@ -4,6 +4,7 @@ package clusters
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/forms"
@@ -43,10 +44,8 @@ func (a *Applier) warnings(cluster records.Cluster) []string {
 		return list
 	}
 	unmatched := func(field string, i int, s *clusterspec.LabelSelector) {
-		for _, one := range labels {
-			if s.Matches(one) {
-				return
-			}
+		if slices.ContainsFunc(labels, s.Matches) {
+			return
 		}
 		list = append(list, fmt.Sprintf("spec.rkeConfig.%s[%d].machineLabelSelector: matches none of the cluster's %d machines", field, i, len(labels)))
 	}

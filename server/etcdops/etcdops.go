@@ -79,7 +79,7 @@ func (a *Service) begin(ctx context.Context, key records.ClusterKey, ask Request
 	if err != nil {
 		return operations.Operation{}, err
 	}
-	o, writes, _, err := admission.Begin(a.State, admission.Request{
+	o, writes, _, err := admission.Begin(ctx, a.State, admission.Request{
 		Subject: key, Kind: ask.Kind, Title: title(c.Name, ask), By: ask.By, Generation: c.Generation, Turn: ask.Turn,
 		Params: params{ask.Request},
 	}, a.Now)

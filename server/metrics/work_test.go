@@ -175,11 +175,15 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	const begin = "|---|---|---|---|\n"
 	head, documented, ok := strings.Cut(string(page), begin)
+	documented, rest, more := strings.Cut(documented, "\n\n")
+	if more {
+		documented, rest = documented+"\n", "\n"+rest
+	}
 	if !ok {
 		t.Fatal("docs/reference/metrics.md has no table")
 	}
 	if *rewrite {
-		if err := os.WriteFile(path, []byte(head+begin+table.String()), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(head+begin+table.String()+rest), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

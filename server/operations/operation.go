@@ -51,6 +51,8 @@ type Operation struct {
 	Generation int64 `json:"generation,omitempty"`
 	// Params are of the kind; this package does not look at them. They are not shown to people.
 	Params json.RawMessage `json:"params,omitempty"`
+	// Trace is where the request that asked for it is in its trace, as traceparent of W3C Trace Context; empty when it is in none.
+	Trace string `json:"trace,omitempty"`
 
 	// Created orders the operations of a subject.
 	Created time.Time `json:"created"`

@@ -44,7 +44,7 @@ func (c *Clusters) Ask(ctx context.Context, key records.ClusterKey, asked Reques
 	if request.Kind == operations.KindRestore && asked.Turn == admission.Refuse {
 		asked.Turn = admission.Replace
 	}
-	o, ops, _, err := admission.Begin(c.State, admission.Request{
+	o, ops, _, err := admission.Begin(ctx, c.State, admission.Request{
 		Subject: key, Kind: request.Kind, Title: request.Title(d.Value.Name), By: asked.By, Generation: d.Value.Generation,
 		Turn: asked.Turn, Params: desired.Params{Request: &request},
 	}, c.Now)

@@ -341,7 +341,7 @@ func TestAnExportedClusterIsLeftAlone(t *testing.T) {
 			return b.Clusters.RemoveMachine(t.Context(), "c-abcde/m-w", records.Leave{}, admission.Refuse)
 		},
 		"begin an operation": func() error {
-			_, _, _, err := admission.Begin(b.State, admission.Request{Subject: key, Kind: operations.KindChange}, func() time.Time { return now })
+			_, _, _, err := admission.Begin(t.Context(), b.State, admission.Request{Subject: key, Kind: operations.KindChange}, func() time.Time { return now })
 			return err
 		},
 	} {

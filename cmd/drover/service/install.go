@@ -351,8 +351,8 @@ func lastLines(ctx context.Context, err error) string {
 	out, read := exec.CommandContext(ctx, "journalctl", "--no-pager", "-q", "-o", "cat", "-n", "20", "-u", unitName, "_SYSTEMD_UNIT="+unitName).Output()
 	var errs []string
 	for line := range strings.Lines(string(out)) {
-		if strings.HasPrefix(line, "error: ") {
-			errs = append(errs, strings.TrimSpace(strings.TrimPrefix(line, "error: ")))
+		if after, ok := strings.CutPrefix(line, "error: "); ok {
+			errs = append(errs, strings.TrimSpace(after))
 		}
 	}
 	if read != nil || len(errs) == 0 {

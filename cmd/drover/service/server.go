@@ -28,9 +28,9 @@ import (
 
 type serverFlags struct {
 	server.Options
-	etcdCA, etcdCert, etcdKey, logLevel, pprof string
-	config, bootstrapPassword                  string
-	ephemeral                                  bool
+	etcdCA, etcdCert, etcdKey, logLevel, pprof, collector string
+	config, bootstrapPassword                             string
+	ephemeral                                             bool
 
 	backupRecipients []string
 	backupPassphrase string
@@ -87,6 +87,14 @@ func (a *App) serve(ctx context.Context, f serverFlags) error {
 			return err
 		}
 	}
+	if f.collector != "" {
+		tracer, stop, err := openTraces(ctx, f.collector, o.Logger)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		o.Tracer = tracer
+	}
 	stopWatch := Watch(ctx, o.DataDir, o.Logger)
 	defer stopWatch()
 	defer giveBack(ctx)()
@@ -119,6 +127,7 @@ func (f *serverFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.Store.KeyFile, "encryption-key-file", "", "keys that encrypt sensitive documents (default: encryption.key in the data directory)")
 	flags.StringVar(&f.AssetsDir, "assets", "", "directory with the agents that hosts download (default: those inside this binary, else beside it)")
 	flags.StringVar(&f.VersionData, "version-data", "", "file or http(s) URL with Kubernetes versions beyond the built-in ones, in drover's or Rancher's form")
+	flags.StringVar(&f.collector, "otlp-endpoint", "", "collector of OpenTelemetry that gets traces, https://HOST:4317 (OTLP over gRPC); empty sends none")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&f.pprof, "pprof", "", "loopback address to serve profiles on, for developers")
 	cmd.Flag("pprof").Hidden = true

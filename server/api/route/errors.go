@@ -103,3 +103,7 @@ func firstPath(bad strictyaml.Errors) string {
 	}
 	return ""
 }
+
+func nothingAt(r *http.Request) error {
+	return norman.Errorf(http.StatusNotFound, norman.NotFound, "there is nothing at %.200s", r.URL.Path)
+}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
@@ -32,6 +34,8 @@ type Env struct {
 	Audit *audit.Log
 	// CatchUp waits until this server knows all that was changed through others; nil where there are none.
 	CatchUp func(context.Context) error
+	// Tracer follows requests; nil follows none.
+	Tracer trace.Tracer
 	// Refuse answers for rows of pages with what is wrong; nil answers as all other rows do.
 	Refuse func(*Call, *norman.Error)
 	reply  norman.Replier
@@ -105,6 +109,7 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		t.refuse(c, group)
 	} else {
 		c.Row = &row.Row
+		defer traced(c, recorder)()
 		c.serve()
 	}
 	if c.Method != http.MethodGet && c.Method != http.MethodHead {
@@ -129,10 +134,6 @@ func (t *Table) serveOwn(c *Call, row *compiled, w *statusRecorder) {
 		defer func() { trail.end(w) }()
 	}
 	_, _ = row.Serve(c)
-}
-
-func nothingAt(r *http.Request) error {
-	return norman.Errorf(http.StatusNotFound, norman.NotFound, "there is nothing at %.200s", r.URL.Path)
 }
 
 // authHeader says to dashboards whether the caller is logged in, so that they need not guess

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/traces"
 )
 
 // observation is what came of looking at a cluster once.
@@ -61,6 +62,8 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l observ
 	decision := decide.Decide(snapshot)
 	l = observation{again: decision.Again, decided: time.Since(began)}
 	decision.Steps = nil // of previews: they hold the plans of each machine before and after
+	ctx, end := traced(ctx, c, key, decision, began)
+	defer end()
 	if err := c.commit(ctx, g, decision); err != nil {
 		return l, err
 	}
@@ -82,7 +85,10 @@ func (c *Controller) passFleet(ctx context.Context, d store.Document[records.Fle
 	snapshot, g := c.gatherFleet(d)
 	snapshot.Memo = c.memo(key)
 	decision := decide.DecideFleet(snapshot)
-	return observation{again: decision.Again, decided: time.Since(began)}, c.commit(ctx, g, decision)
+	l = observation{again: decision.Again, decided: time.Since(began)}
+	ctx, end := traced(ctx, c, key, decision, began)
+	defer end()
+	return l, c.commit(ctx, g, decision)
 }
 
 // begin gives the queued operation its turn that is next, and ends those that cannot have one. It says whether something was written.
@@ -128,7 +134,7 @@ func (c *Controller) commit(ctx context.Context, g readSet, d decide.Decision) e
 	}
 	for i, m := range d.Machines {
 		o := g.find(m.Key)
-		w := c.machine(*o, m)
+		w := c.machine(ctx, *o, m)
 		// What is written of thousands of machines takes seconds to write, and all that was before would be held until the end.
 		d.Machines[i], o.secret = decide.MachineDecision{}, store.Document[records.PlanSecret]{}
 		if m.Keep && d.Operation != nil {
@@ -211,7 +217,7 @@ func (c *Controller) snapshot(s records.Snapshot) write {
 }
 
 // machine is the write of what was decided of one machine.
-func (c *Controller) machine(o documents, d decide.MachineDecision) write {
+func (c *Controller) machine(ctx context.Context, o documents, d decide.MachineDecision) write {
 	m := *o.machine
 	if d.Remove {
 		return write{
@@ -222,7 +228,9 @@ func (c *Controller) machine(o documents, d decide.MachineDecision) write {
 	w := write{what: "plan and state of machine " + m.Key, size: statusSize}
 	if d.Secret != nil {
 		next := o.secret
-		next.Value = *d.Secret
+		if next.Value = *d.Secret; d.Deliver && c.Tracer != nil {
+			next.Value = traces.Mark(ctx, next.Value, c.Now())
+		}
 		w.ops = append(w.ops, c.State.PlanSecrets.Updating(next))
 		w.size += secretSize(d.Secret)
 	}

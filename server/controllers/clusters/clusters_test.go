@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -155,9 +156,7 @@ func (b *bed) agent(change func(*plans.Outcome)) {
 	b.Helper()
 	_, err := b.state.PlanSecrets.Modify(b.Context(), machineKey+"-machine-plan", func(s records.PlanSecret) (records.PlanSecret, error) {
 		data := map[string][]byte{}
-		for k, v := range s.Data {
-			data[k] = v
-		}
+		maps.Copy(data, s.Data)
 		o, err := plans.ReadOutcome(data)
 		if err != nil {
 			return s, err

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/objects"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
@@ -59,6 +61,8 @@ type Options struct {
 	// API is what the server sees of a cluster's own API.
 	API   func(records.ClusterKey) observed.API
 	Nodes Nodes
+	// Tracer follows decisions; nil follows none.
+	Tracer trace.Tracer
 	// Observe gets what happens; nil observes nothing.
 	Observe Observer
 	Logger  *slog.Logger

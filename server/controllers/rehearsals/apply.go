@@ -119,7 +119,7 @@ func (a *Service) begin(ctx context.Context, key records.ClusterKey, ask Request
 	if c.path != "" {
 		name = c.path
 	}
-	o, writes, gone, err := admission.Begin(a.State, admission.Request{
+	o, writes, gone, err := admission.Begin(ctx, a.State, admission.Request{
 		Subject: subject, Kind: operations.KindRehearse, Title: fmt.Sprintf("rehearse snapshot %s of cluster %s on machine %s", name, c.cluster.Name, c.machine.Name),
 		By: ask.By, Turn: ask.Turn, Once: true,
 		Tasks: []operations.Task{{ID: steps.TaskRehearse, Host: c.machine.NodeName}, {ID: steps.TaskCleanUp, Host: c.machine.NodeName}},
