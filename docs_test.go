@@ -313,7 +313,7 @@ var (
 // TestWordsSayWhoIsMeant: code and pages repeat the noun.
 func TestWordsSayWhoIsMeant(t *testing.T) {
 	for page, text := range pagesOfDocumentation(t) {
-		for _, line := range strings.Split(text, "\n") {
+		for line := range strings.SplitSeq(text, "\n") {
 			if word := riddles.FindString(line); word != "" {
 				t.Errorf("docs/%s says %q; say who or what: %s", page, word, line)
 			}
@@ -361,7 +361,7 @@ service systemd auditing conn listing version view watch way web yaml pass hand 
 func TestPackagesAreNamedByTheGlossary(t *testing.T) {
 	known := map[string]bool{}
 	add := func(words string) {
-		for _, w := range strings.Fields(strings.ToLower(words)) {
+		for w := range strings.FieldsSeq(strings.ToLower(words)) {
 			known[w], known[w+"s"], known[strings.TrimSuffix(w, "y")+"ies"] = true, true, true
 		}
 	}

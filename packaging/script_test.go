@@ -29,7 +29,7 @@ func TestTruncated(t *testing.T) {
 			t.Fatalf("%s: the only call of main must be on the last line, which is: %s", path, last)
 		}
 		var cuts []int
-		for at := 0; at < len(script); at++ {
+		for at := range script {
 			// Every place of the end, and many of the rest.
 			if at >= len(script)-len(last)-20 || at%997 == 0 || bytes.HasPrefix(script[at:], []byte("\n}\n")) {
 				cuts = append(cuts, at)

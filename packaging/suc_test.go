@@ -53,7 +53,7 @@ func newPod(t *testing.T) *pod {
 			}
 		}
 		p.copy(busybox, at+"/bin/busybox")
-		for _, applet := range strings.Fields("sh cat chmod chown chroot cp cut dirname env grep head id ln ls mkdir mktemp mv od printf rm sed sha256sum sleep sync tail touch tr uname wc") {
+		for applet := range strings.FieldsSeq("sh cat chmod chown chroot cp cut dirname env grep head id ln ls mkdir mktemp mv od printf rm sed sha256sum sleep sync tail touch tr uname wc") {
 			if err := os.Symlink("busybox", at+"/bin/"+applet); err != nil {
 				t.Fatal(err)
 			}

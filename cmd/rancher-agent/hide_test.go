@@ -53,13 +53,13 @@ func TestValueFlagsAreThoseOfTheSettings(t *testing.T) {
 			t.Errorf("-%s takes no value: %v", flag, err)
 		}
 	}
-	for _, flag := range strings.Fields("e p w a r o d etcd controlplane worker all-roles no-register only-write-certs debug") {
+	for flag := range strings.FieldsSeq("e p w a r o d etcd controlplane worker all-roles no-register only-write-certs debug") {
 		if err := new(inputs).parse([]string{"-" + flag}); err != nil {
 			t.Errorf("-%s: %v", flag, err)
 		}
 	}
 	for line := range strings.Lines(usage) {
-		for _, word := range strings.Fields(line) {
+		for word := range strings.FieldsSeq(line) {
 			if name, ok := strings.CutPrefix(word, "--"); ok && name != "" && name != "set" && name != "socket-location" && name != "ready" {
 				err := new(inputs).parse([]string{"-" + name})
 				if takes := err != nil; takes != slices.Contains(valueFlags, name) {

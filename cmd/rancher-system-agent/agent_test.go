@@ -155,7 +155,7 @@ func (p *process) memory(t *testing.T, what string) (kib int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range strings.Split(string(b), "\n") {
+	for line := range strings.SplitSeq(string(b), "\n") {
 		if rest, ok := strings.CutPrefix(line, what+":"); ok {
 			kib, err = strconv.Atoi(strings.Fields(rest)[0])
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -111,9 +112,7 @@ func (m *management) deliver(plan string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := map[string][]byte{}
-	for k, v := range m.data {
-		next[k] = v
-	}
+	maps.Copy(next, m.data)
 	next["plan"], next["plan-state"] = []byte(plan), []byte("pending")
 	delete(next, "probe-statuses")
 	m.replace(next)
@@ -188,9 +187,7 @@ func (m *management) set(key, value string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := map[string][]byte{}
-	for k, v := range m.data {
-		next[k] = v
-	}
+	maps.Copy(next, m.data)
 	next[key] = []byte(value)
 	m.replace(next)
 }

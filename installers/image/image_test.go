@@ -456,7 +456,7 @@ func TestWhiteouts(t *testing.T) {
 				t.Fatal(err)
 			}
 			var files []string
-			for _, line := range strings.Split(got, "\n") {
+			for line := range strings.SplitSeq(got, "\n") {
 				if rest, ok := strings.CutPrefix(line, "-rw-r--r-- "); ok {
 					files = append(files, rest)
 				}

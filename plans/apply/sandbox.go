@@ -87,14 +87,12 @@ func (e *Engine) prune() {
 	if e.PreserveWorkDir || !e.pruning.CompareAndSwap(false, true) {
 		return
 	}
-	e.background.Add(1)
-	go func() {
-		defer e.background.Done()
+	e.background.Go(func() {
 		defer e.pruning.Store(false)
 		if err := e.pruneNow(); err != nil {
 			e.Logger.Warn("old working directories cannot be removed", "directory", e.WorkDir, "error", err)
 		}
-	}()
+	})
 }
 
 func (e *Engine) pruneNow() error {

@@ -78,7 +78,7 @@ func (e *engine) Periodic(_ context.Context, s apply.Standing, last map[string]p
 	if force {
 		e.forced++
 	}
-	return map[string]plans.PeriodicOutput{"beat": {Name: "beat", Stdout: []byte(fmt.Sprint(len(last["beat"].Stdout) + 1)), LastSuccessfulRunTime: time.Unix(1.8e9, 0).UTC()}}
+	return map[string]plans.PeriodicOutput{"beat": {Name: "beat", Stdout: fmt.Append(nil, len(last["beat"].Stdout)+1), LastSuccessfulRunTime: time.Unix(1.8e9, 0).UTC()}}
 }
 
 func (e *engine) Probes(context.Context, apply.Standing, map[string]plans.ProbeStatus, time.Time) (map[string]plans.ProbeStatus, map[string]error) {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -229,10 +230,8 @@ var Effects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
 func Taint(text string) (key, value, effect, reason string) {
 	left, effect, _ := strings.Cut(text, ":")
 	key, value, _ = strings.Cut(left, "=")
-	for _, known := range Effects {
-		if effect == known {
-			return key, value, effect, pair(key, value)
-		}
+	if slices.Contains(Effects, effect) {
+		return key, value, effect, pair(key, value)
 	}
 	return key, value, effect, "is not of the form key=value:Effect, with the effect " + strings.Join(Effects, ", ")
 }

@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"gopkg.in/yaml.v3"
@@ -50,10 +51,8 @@ func (b *bounds) check(n *yaml.Node) *Error {
 		if b.aliases > limits.Aliases {
 			return b.fault(n, "the document has more than %d aliases", limits.Aliases)
 		}
-		for _, around := range b.open {
-			if around == n.Alias {
-				return b.fault(n, "the alias stands inside of what it repeats")
-			}
+		if slices.Contains(b.open, n.Alias) {
+			return b.fault(n, "the alias stands inside of what it repeats")
 		}
 		n = n.Alias
 		b.following++

@@ -20,7 +20,7 @@ func (d *Document) LineOf(path string) int {
 // It is not ok when there is no such field.
 func (d *Document) At(path string) (at *Document, ok bool) {
 	n := d.root
-	for _, step := range strings.Split(path, ".") {
+	for step := range strings.SplitSeq(path, ".") {
 		if n.Kind == yaml.AliasNode {
 			n = n.Alias
 		}

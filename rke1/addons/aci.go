@@ -125,7 +125,7 @@ func entries(setting any) []any {
 // subnets are ranges with commas between them; there is at least one.
 func subnets(field, list string) ([]netip.Prefix, error) {
 	var all []netip.Prefix
-	for _, text := range strings.Split(list, ",") {
+	for text := range strings.SplitSeq(list, ",") {
 		p, err := netip.ParsePrefix(strings.TrimSpace(text))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %.60q is not a range such as 10.3.0.1/16", field, text)
@@ -151,7 +151,7 @@ func pools(ranges []netip.Prefix) []addressRange {
 
 func quoted(list string) []string {
 	var all []string
-	for _, text := range strings.Split(list, ",") {
+	for text := range strings.SplitSeq(list, ",") {
 		all = append(all, strconv.Quote(text))
 	}
 	return all

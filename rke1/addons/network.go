@@ -121,7 +121,7 @@ func (w *writer) flannel(v values, prefix string) error {
 // families are the ranges of pods by their family, "" where there is none.
 func (w *writer) families(v values) error {
 	v["IPv4"], v["IPv6"] = "", ""
-	for _, text := range strings.Split(w.c.Services.KubeController.ClusterCIDR, ",") {
+	for text := range strings.SplitSeq(w.c.Services.KubeController.ClusterCIDR, ",") {
 		cidr, err := netip.ParsePrefix(strings.TrimSpace(text))
 		if err != nil {
 			return fmt.Errorf("services.kube-controller.cluster_cidr: %.60q is not a range such as 10.42.0.0/16", text)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"text/template"
 
@@ -178,9 +179,7 @@ func needed(field, image string) (string, error) {
 // linux is a node selector that keeps pods away from Windows.
 func linux(selector map[string]string) (string, error) {
 	all := map[string]string{"kubernetes.io/os": "linux"}
-	for key, value := range selector {
-		all[key] = value
-	}
+	maps.Copy(all, selector)
 	return inJSON(all)
 }
 

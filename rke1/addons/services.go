@@ -62,7 +62,7 @@ func (w *writer) dns() (string, error) {
 func (w *writer) clusterDNS(v values) values {
 	kubelet := &w.c.Services.Kubelet
 	var addresses []string
-	for _, address := range strings.Split(kubelet.ClusterDNSServer, ",") {
+	for address := range strings.SplitSeq(kubelet.ClusterDNSServer, ",") {
 		addresses = append(addresses, strings.TrimSpace(address))
 	}
 	v["ClusterDomain"], v["ClusterDNSServer"], v["Addresses"] = kubelet.ClusterDomain, kubelet.ClusterDNSServer, addresses

@@ -168,8 +168,8 @@ func TestEveryFieldHasTwoNames(t *testing.T) {
 				return
 			}
 			seen[typ] = true
-			for i := range typ.NumField() {
-				f := typ.Field(i)
+			for f := range typ.Fields() {
+				f := f
 				yaml, json := f.Tag.Get("yaml"), f.Tag.Get("json")
 				if f.Anonymous && (yaml != ",inline" || json != "") || !f.Anonymous && (yaml == "" || json == "") {
 					t.Errorf("%s.%s has the tags %q", typ, f.Name, f.Tag)

@@ -231,7 +231,7 @@ func (c *Cluster) defaultNetwork() {
 	for option, value := range n.ACI.Options() {
 		fillKey(&n.Options, option, value)
 	}
-	for _, option := range strings.Fields(pluginDefaults[n.Plugin]) {
+	for option := range strings.FieldsSeq(pluginDefaults[n.Plugin]) {
 		name, value, _ := strings.Cut(option, "=")
 		fillKey(&n.Options, name, value)
 	}

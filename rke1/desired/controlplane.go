@@ -213,10 +213,8 @@ func (p *Plan) cloudConfigFlag(f flags) {
 // namedByCloud says whether the helper image asks AWS for the node's name.
 func (p *Plan) namedByCloud(clouds ...string) bool {
 	asked := p.config.CloudProvider.UseInstanceMetadataHostname
-	for _, cloud := range clouds {
-		if p.config.CloudProvider.Name == cloud {
-			return asked != nil && *asked
-		}
+	if slices.Contains(clouds, p.config.CloudProvider.Name) {
+		return asked != nil && *asked
 	}
 	return false
 }

@@ -173,12 +173,10 @@ func (d *sshd) forward(c ssh.NewChannel) {
 	}
 	go ssh.DiscardRequests(requests)
 	var both sync.WaitGroup
-	both.Add(1)
-	go func() {
-		defer both.Done()
+	both.Go(func() {
 		_, _ = io.Copy(to, channel)
 		_ = to.(interface{ CloseWrite() error }).CloseWrite()
-	}()
+	})
 	_, _ = io.Copy(channel, to)
 	_ = channel.CloseWrite()
 	both.Wait()

@@ -232,9 +232,9 @@ func asked(p state.Part, known config.Versions) state.Part {
 	}
 	images := reflect.ValueOf(&c.SystemImages).Elem()
 	for _, r := range c.PrivateRegistries {
-		for i := range images.NumField() {
-			if r.IsDefault && r.URL != "" && strings.TrimSuffix(images.Field(i).String(), "/") == r.URL {
-				images.Field(i).SetString("")
+		for _, field := range images.Fields() {
+			if r.IsDefault && r.URL != "" && strings.TrimSuffix(field.String(), "/") == r.URL {
+				field.SetString("")
 			}
 		}
 	}

@@ -65,7 +65,7 @@ func wrapped(text, indent string) string {
 		parts[i] = strings.ReplaceAll(parts[i], " ", space)
 	}
 	lines := []string{""}
-	for _, word := range strings.Fields(strings.Join(parts, "`")) {
+	for word := range strings.FieldsSeq(strings.Join(parts, "`")) {
 		last := &lines[len(lines)-1]
 		switch {
 		case *last == "":

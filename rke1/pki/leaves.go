@@ -131,7 +131,7 @@ func clusterNames(cfg *config.Cluster, hosts []config.Node, extra []string) (nam
 		n.add(name)
 	}
 	n.ips = append(n.ips, net.ParseIP("127.0.0.1"))
-	for _, text := range strings.Split(cfg.Services.KubeAPI.ServiceClusterIPRange, ",") {
+	for text := range strings.SplitSeq(cfg.Services.KubeAPI.ServiceClusterIPRange, ",") {
 		first, err := firstAddress(strings.TrimSpace(text))
 		if err != nil {
 			return names{}, err

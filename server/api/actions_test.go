@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"html"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -55,9 +56,7 @@ func (b *bench) do(path, token string, fields url.Values) result {
 		return r
 	}
 	given := b.hidden(string(r.raw))
-	for name, values := range fields {
-		given[name] = values
-	}
+	maps.Copy(given, fields)
 	return b.post("do/"+path, token, given)
 }
 
@@ -142,9 +141,7 @@ func TestDeedOnce(t *testing.T) {
 	b := newBench(t)
 	fields := url.Values{"username": {"ben"}, "password": {"a long password of ben"}}
 	form := b.hidden(string(b.look("do/new-user", b.admin).raw))
-	for name, values := range fields {
-		form[name] = values
-	}
+	maps.Copy(form, fields)
 	var all sync.WaitGroup
 	answers := make([]result, 8)
 	for i := range answers {

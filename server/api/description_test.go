@@ -328,7 +328,7 @@ func errorSchema() map[string]any {
 
 func (o description) of(row route.Row, schemas map[string]any) map[string]any {
 	var parameters []any
-	for _, segment := range strings.Split(row.Pattern, "/") {
+	for segment := range strings.SplitSeq(row.Pattern, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
 			parameters = append(parameters, map[string]any{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": openapi.Text()})
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -215,9 +216,7 @@ func formsOf(text string) []struct {
 	}
 	with := func(pairs ...string) url.Values {
 		form := url.Values{}
-		for name, given := range all {
-			form[name] = given
-		}
+		maps.Copy(form, all)
 		for i := 0; i < len(pairs); i += 2 {
 			form.Set(pairs[i], pairs[i+1])
 		}

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"html"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -116,9 +117,7 @@ func TestNewUserIsThatOfTheCommand(t *testing.T) {
 		if c.fields != nil {
 			asked["mustchange"] = []string{"on"}
 		}
-		for field, values := range c.fields {
-			asked[field] = values
-		}
+		maps.Copy(asked, c.fields)
 		page := string(b.look("do/new-user?"+asked.Encode(), b.admin).raw)
 		if c.fields == nil { // as it is without anything in the address
 			page = strings.ReplaceAll(string(b.look("do/new-user", b.admin).raw), "USERNAME", name)
@@ -131,9 +130,7 @@ func TestNewUserIsThatOfTheCommand(t *testing.T) {
 			asked.Set("role", "user")
 			asked.Set("mustchange", "on")
 		}
-		for field, values := range asked {
-			form[field] = values
-		}
+		maps.Copy(form, asked)
 		form.Set("password", "a long password of somebody")
 		if r := b.send("do/new-user", b.admin, form); r.status != http.StatusSeeOther || r.header.Get("Location") != "/dashboard/users?done=new-user" {
 			t.Errorf("%v: %d %s", c.fields, r.status, r.raw)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Open gives the files of dir; without a dir those inside this binary, which are unpacked into a directory of the server's own, else those
@@ -42,10 +43,8 @@ func only(f fs.FS) fs.FS { return allowed{f} }
 
 // Open opens one of the served names.
 func (a allowed) Open(name string) (fs.File, error) {
-	for _, n := range names {
-		if n == name {
-			return a.FS.Open(name)
-		}
+	if slices.Contains(names, name) {
+		return a.FS.Open(name)
 	}
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }

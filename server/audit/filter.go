@@ -29,7 +29,7 @@ func ParseFilter(text string) (Filter, error) {
 	var f Filter
 	for rule := range strings.SplitSeq(text, ";") {
 		var all []condition
-		for _, word := range strings.Fields(rule) {
+		for word := range strings.FieldsSeq(rule) {
 			field, value, ok := strings.Cut(word, "=")
 			if !ok || value == "" || !slices.Contains(filterFields, field) {
 				return nil, fmt.Errorf("has %.40q, which is not FIELD=VALUE with a field of %s; write it as user=u-abcde verb=proxy; path=/k8s/clusters/c-m-1/*", word, strings.Join(filterFields, ", "))

@@ -73,7 +73,7 @@ func TestDockerClusters(t *testing.T) {
 	leaving := host("n9", false)
 	leaving.Machine.Deleting = time.Unix(1, 0)
 	var many []pass.Machine
-	for _, name := range strings.Split("abcdefg", "") {
+	for name := range strings.SplitSeq("abcdefg", "") {
 		many = append(many, host(name, false))
 	}
 	for _, tc := range []struct {

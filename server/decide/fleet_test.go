@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -129,9 +130,7 @@ func (y *yard) write(m *pass.Machine, o plans.Outcome) {
 	y.Helper()
 	next := *m.Secret
 	next.Data = map[string][]byte{}
-	for key, value := range m.Secret.Data {
-		next.Data[key] = value
-	}
+	maps.Copy(next.Data, m.Secret.Data)
 	if err := o.Write(next.Data); err != nil {
 		y.Fatal(err)
 	}

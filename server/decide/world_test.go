@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -458,9 +459,7 @@ func (w *world) joinable(m *pass.Machine) bool {
 func (w *world) write(m *pass.Machine, change func(map[string][]byte)) {
 	secret := *m.Secret
 	data := map[string][]byte{}
-	for k, v := range secret.Data {
-		data[k] = v
-	}
+	maps.Copy(data, secret.Data)
 	change(data)
 	secret.Data = data
 	m.Secret = &secret

@@ -193,9 +193,7 @@ func TestListFromTheFuture(t *testing.T) {
 func update(a answer, pairs ...any) secret {
 	s := a.secret
 	data := map[string]*string{}
-	for k, v := range s.Data {
-		data[k] = v
-	}
+	maps.Copy(data, s.Data)
 	for i := 0; i < len(pairs); i += 2 {
 		key, _ := pairs[i].(string)
 		switch v := pairs[i+1].(type) {

@@ -60,8 +60,8 @@ func (s Subject) ClusterID() (id string, ok bool) {
 func (s Subject) Machine() MachineKey { return MachineKey(strings.Replace(string(s), ":", "/", 1)) }
 
 func before(text string, mark byte) string {
-	if i := strings.IndexByte(text, mark); i >= 0 {
-		return text[:i]
+	if before0, _, ok := strings.Cut(text, string(mark)); ok {
+		return before0
 	}
 	return text
 }

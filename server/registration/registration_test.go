@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -172,9 +173,7 @@ func (f *fixture) register(t *testing.T, cluster string, header map[string]strin
 
 func (f *fixture) headers(cluster string, header map[string]string) map[string]string {
 	all := map[string]string{"Authorization": "Bearer " + f.token[cluster], "X-Cattle-Id": machineID}
-	for k, v := range header {
-		all[k] = v
-	}
+	maps.Copy(all, header)
 	return all
 }
 

@@ -118,12 +118,12 @@ func (v joinView) wrong() string {
 	if !v.Etcd && !v.ControlPlane && !v.Worker {
 		return "A host needs at least one role."
 	}
-	for _, label := range strings.Fields(v.Labels) {
+	for label := range strings.FieldsSeq(v.Labels) {
 		if _, _, reason := forms.Label(label); reason != "" {
 			return label + " is not a label: it " + reason + ". Labels have spaces between them."
 		}
 	}
-	for _, taint := range strings.Fields(v.Taints) {
+	for taint := range strings.FieldsSeq(v.Taints) {
 		if _, _, _, reason := forms.Taint(taint); reason != "" {
 			return taint + " is not a taint: it " + reason + "."
 		}
@@ -145,10 +145,10 @@ func (v joinView) flags() string {
 	if v.NodeName != "" {
 		text += " --node-name " + Quoted(v.NodeName)
 	}
-	for _, label := range strings.Fields(v.Labels) {
+	for label := range strings.FieldsSeq(v.Labels) {
 		text += " --label " + Quoted(label)
 	}
-	for _, taint := range strings.Fields(v.Taints) {
+	for taint := range strings.FieldsSeq(v.Taints) {
 		text += " --taints " + Quoted(taint) // as both kinds of agents have it
 	}
 	return text

@@ -151,7 +151,7 @@ func TestSlowHost(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			asked++
-			return route.Reply{Body: []byte(fmt.Sprint("silent ", asked))}, nil
+			return route.Reply{Body: fmt.Append(nil, "silent ", asked)}, nil
 		}
 		v, other := u.board.Open(), u.board.Open()
 		v.Show("k", u.drawn(r, page, false))

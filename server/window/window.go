@@ -100,7 +100,7 @@ func days(text string) (found [7]bool, err error) {
 	if text == "daily" {
 		return [7]bool{true, true, true, true, true, true, true}, nil
 	}
-	for _, part := range strings.Split(text, ",") {
+	for part := range strings.SplitSeq(text, ",") {
 		first, last, span := strings.Cut(part, "-")
 		if !span {
 			last = first

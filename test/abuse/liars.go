@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -466,9 +467,7 @@ func (p *play) asked(ctx context.Context) (map[string]map[string]int, error) {
 			var asked map[string]map[string]int
 			failed = errors.Join(failed, json.NewDecoder(answer.Body).Decode(&asked))
 			answer.Body.Close()
-			for name, counts := range asked {
-				all[name] = counts
-			}
+			maps.Copy(all, asked)
 		}
 	}
 	return all, failed
@@ -532,7 +531,7 @@ func childrenOf(ctx context.Context, pid int) (all []string) {
 			if err != nil {
 				continue
 			}
-			for _, child := range strings.Fields(string(text)) {
+			for child := range strings.FieldsSeq(string(text)) {
 				name, _ := os.ReadFile(filepath.Join("/proc", child, "comm"))
 				if n := strings.TrimSpace(string(name)); !slices.Contains(all, n) {
 					all = append(all, n)

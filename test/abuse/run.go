@@ -275,7 +275,7 @@ func (r row) broken() (all []error) {
 	if r.during.p99 > r.slowest {
 		all = append(all, fmt.Errorf("%s: the well-behaved client waits %s one time of a hundred", r.name, r.during.p99))
 	}
-	for _, line := range strings.Split(r.note, "; ") {
+	for line := range strings.SplitSeq(r.note, "; ") {
 		if broken, is := strings.CutPrefix(line, "!"); is {
 			all = append(all, fmt.Errorf("%s: %s", r.name, broken))
 		}

@@ -69,8 +69,8 @@ func component(t reflect.Type, schemas map[string]any) map[string]any {
 }
 
 func fieldsOf(t reflect.Type, properties, schemas map[string]any) {
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
+		f := f
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && name == "":

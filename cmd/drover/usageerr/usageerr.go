@@ -150,7 +150,7 @@ func Together(cmd *cobra.Command) error {
 			err = Errorf("%s needs --%s: %s", cmd.CommandPath(), f.Name, f.Usage)
 		}
 		for _, group := range f.Annotations[exclusive] {
-			for _, other := range strings.Fields(group) {
+			for other := range strings.FieldsSeq(group) {
 				if o := cmd.Flags().Lookup(other); err == nil && f.Changed && o != nil && o != f && o.Changed {
 					err = Errorf("%s takes one of --%s and --%s, not both", cmd.CommandPath(), f.Name, other)
 				}

@@ -46,7 +46,7 @@ func TestSettings(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	seen := map[string]bool{}
-	for _, one := range strings.Fields(Defaults) {
+	for one := range strings.FieldsSeq(Defaults) {
 		name, value, ok := strings.Cut(one, "=")
 		if !ok || value == "" || !strings.HasPrefix(name, "aci_") || seen[name] {
 			t.Errorf("%q is not an option with a value of its own", one)

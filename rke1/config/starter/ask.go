@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,10 +89,8 @@ func (a *asker) number(question string, usual, from, to int) int {
 // oneOf accepts some words.
 func oneOf(words ...string) func(string) error {
 	return func(s string) error {
-		for _, word := range words {
-			if s == word {
-				return nil
-			}
+		if slices.Contains(words, s) {
+			return nil
 		}
 		return fmt.Errorf("answer one of %s", strings.Join(words, ", "))
 	}

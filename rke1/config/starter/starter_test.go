@@ -19,8 +19,8 @@ var versions = config.Versions{
 	Images: func(string) (config.SystemImages, error) {
 		var images config.SystemImages
 		v := reflect.ValueOf(&images).Elem()
-		for i := range v.NumField() {
-			v.Field(i).SetString("image:1")
+		for _, field := range v.Fields() {
+			field.SetString("image:1")
 		}
 		return images, nil
 	},

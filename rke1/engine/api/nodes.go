@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,9 +76,7 @@ func marksOf(n, was config.Node) kube.Marks {
 			m.GoneLabels = append(m.GoneLabels, key)
 		}
 	}
-	for key, value := range n.Labels {
-		m.Labels[key] = value
-	}
+	maps.Copy(m.Labels, n.Labels)
 	slices.Sort(m.GoneLabels)
 	m.Taints, m.GoneTaints = taintsOf(n), taintsOf(was)
 	m.GoneTaints = append(m.GoneTaints, etcdTaint, controlPlaneTaint)

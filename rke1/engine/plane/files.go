@@ -100,10 +100,8 @@ func Renewed(r *run.Run, h *run.Host, c nodeconfig.Container) bool {
 		if !differs(r, entry) || rereads(r, c.Name, entry) {
 			continue
 		}
-		for _, name := range []string{pki.Path(entry), pki.KeyPath(entry)} {
-			if newer(name) {
-				return true
-			}
+		if slices.ContainsFunc([]string{pki.Path(entry), pki.KeyPath(entry)}, newer) {
+			return true
 		}
 	}
 	return false

@@ -79,11 +79,8 @@ func RestartsBy(r *run.Run, h *run.Host, file string, already []diff.Difference)
 func Reading(h *run.Host, changed func(entry string) bool) []string {
 	var names []string
 	for _, c := range h.Desired.Containers {
-		for _, entry := range EntriesOf(c.Name, h) {
-			if changed(entry) {
-				names = append(names, c.Name)
-				break
-			}
+		if slices.ContainsFunc(EntriesOf(c.Name, h), changed) {
+			names = append(names, c.Name)
 		}
 	}
 	return names

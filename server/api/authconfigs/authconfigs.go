@@ -5,6 +5,7 @@ package authconfigs
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -244,18 +245,14 @@ func (a *API) shown(d records.Directory, base string) norman.Object {
 	o.Fields["type"] = typed[d.Kind].schema
 	switch {
 	case d.LDAP != nil:
-		for name, value := range ofLDAP(*d.LDAP) {
-			o.Fields[name] = value
-		}
+		maps.Copy(o.Fields, ofLDAP(*d.LDAP))
 	case d.GitHub != nil:
 		o.Fields["clientId"], o.Fields["tls"], o.Fields["hostname"] = d.GitHub.ClientID, true, cmp.Or(strings.TrimPrefix(d.GitHub.URL, "https://"), "github.com")
 	case d.OIDC != nil:
-		for name, value := range map[string]any{
+		maps.Copy(o.Fields, map[string]any{
 			"issuer": d.OIDC.Issuer, "clientId": d.OIDC.ClientID, "certificate": d.OIDC.CA, "scope": strings.Join(d.OIDC.Scopes, " "), "groupsClaim": d.OIDC.GroupsClaim,
 			"nameClaim": d.OIDC.NameClaim, "rancherUrl": base + "/verify-auth",
-		} {
-			o.Fields[name] = value
-		}
+		})
 	}
 	return o
 }

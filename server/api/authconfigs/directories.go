@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/plans/strictyaml"
@@ -72,10 +73,8 @@ func (a *API) one(kind string) records.Directory {
 			return d
 		}
 	}
-	for _, known := range directories.Kinds() {
-		if kind == known {
-			return records.Directory{Kind: kind, Disabled: true, Access: records.Unrestricted}
-		}
+	if slices.Contains(directories.Kinds(), kind) {
+		return records.Directory{Kind: kind, Disabled: true, Access: records.Unrestricted}
 	}
 	return records.Directory{}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -159,9 +160,7 @@ func patchNode(ctx context.Context, client kubernetes.Interface, name string, ch
 // shown is the node as it is known now, with what has just been done to it: the watch of the cluster's nodes comes later.
 func (a *API) shown(c *management.Request, now map[string]any) route.Answer {
 	o := c.Object()
-	for field, value := range now {
-		o.Fields[field] = value
-	}
+	maps.Copy(o.Fields, now)
 	return c.Shown(http.StatusOK, o)
 }
 
@@ -247,9 +246,7 @@ func (a *API) UpdateNode(c *management.Request, in norman.Input) (route.Answer, 
 		}
 		is, _ := c.Object().Fields[field].(map[string]string)
 		change, next := map[string]any{}, map[string]string{}
-		for k, v := range is {
-			next[k] = v
-		}
+		maps.Copy(next, is)
 		for k, v := range set {
 			if is[k] == v {
 				continue

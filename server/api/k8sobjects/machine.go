@@ -3,6 +3,8 @@
 package k8sobjects
 
 import (
+	"maps"
+
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -13,9 +15,7 @@ func Machine(d store.Document[records.Machine]) map[string]any {
 	m := d.Value
 	about := m.Object
 	about.Labels = map[string]string{"cluster.x-k8s.io/cluster-name": m.ClusterName}
-	for k, v := range m.Labels {
-		about.Labels[k] = v
-	}
+	maps.Copy(about.Labels, m.Labels)
 	ref := func(kind string) map[string]string {
 		return map[string]string{"apiVersion": "rke.cattle.io/v1", "kind": kind, "namespace": m.Namespace, "name": m.Name}
 	}

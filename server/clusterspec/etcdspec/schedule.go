@@ -25,7 +25,7 @@ func schedule(text string) bool {
 		_, reason := forms.Duration(every) // the library takes 0s and -5m for 1s
 		return reason == ""
 	}
-	for _, field := range strings.Fields(text) {
+	for field := range strings.FieldsSeq(text) {
 		if slices.Contains(strings.Split(field, ","), "") { // which the library takes for never
 			return false
 		}

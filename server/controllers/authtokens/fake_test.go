@@ -116,7 +116,7 @@ func (s *apiServer) get(w http.ResponseWriter, path, selector string) {
 func matches(o map[string]any, selector string) bool {
 	meta, _ := o["metadata"].(map[string]any)
 	labels, _ := meta["labels"].(map[string]any)
-	for _, one := range strings.Split(selector, ",") {
+	for one := range strings.SplitSeq(selector, ",") {
 		if key, value, _ := strings.Cut(one, "="); fmt.Sprint(labels[key]) != value {
 			return false
 		}

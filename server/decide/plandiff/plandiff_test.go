@@ -51,12 +51,7 @@ func TestDiffsShowNoSecrets(t *testing.T) {
 }
 
 func contains(lines []string, want string) bool {
-	for _, line := range lines {
-		if line == want {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(lines, want)
 }
 
 // TestPublicFiles: of a plan that a person wrote, what every user of the host may read is shown, and nothing else.

@@ -83,12 +83,7 @@ func waitFor(p *pass.Pass, m *pass.Member) {
 
 // anyDoor says that a server works through which others join.
 func anyDoor(p *pass.Pass) bool {
-	for _, m := range p.Servers {
-		if p.Usable(m) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Servers, p.Usable)
 }
 
 // olderServer is a server whose kubelet is not of the wanted version yet: no machine joins with a newer one.

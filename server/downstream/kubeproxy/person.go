@@ -4,6 +4,7 @@ package kubeproxy
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -96,9 +97,7 @@ var errRenewed = errors.New("your account in the cluster had to be renewed: repe
 // sign says who acts: the caller, or whom they want to be.
 func (d *destination) sign(h http.Header, host string) {
 	if len(d.wish) > 0 {
-		for name, values := range d.wish {
-			h[name] = values
-		}
+		maps.Copy(h, d.wish)
 		return
 	}
 	h.Set(userHeader, d.person.ID)

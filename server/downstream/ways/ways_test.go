@@ -16,7 +16,7 @@ import (
 
 func TestTheNextHostInTurn(t *testing.T) {
 	subjects := func(names string) (all []records.Subject) {
-		for _, name := range strings.Fields(names) {
+		for name := range strings.FieldsSeq(names) {
 			all = append(all, records.Subject(name))
 		}
 		return all

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -162,10 +163,8 @@ func refuse(c *cobra.Command) error {
 func unknownFlag(c *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := strings.TrimLeft(missing.GetSpecifiedName(), "-")
-		for _, other := range others {
-			if name == other {
-				return fmt.Errorf("--%s is not possible: %s", name, ownRights)
-			}
+		if slices.Contains(others, name) {
+			return fmt.Errorf("--%s is not possible: %s", name, ownRights)
 		}
 	}
 	return fmt.Errorf("%w (help %s has all flags)", err, strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), "kubectl"), " "))

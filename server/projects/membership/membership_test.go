@@ -128,7 +128,7 @@ func TestAdopt(t *testing.T) {
 		{"a", "web"}: shop, {"moved", "moved"}: shop, {"b", "gone"}: cluster + ":p-gone1", {"c", "theirs"}: "c-m-quay2222:p-shop1", {"d", "none"}: "",
 		{"e", "default"}: cluster + ":p-22222", {"f", "kube-public"}: "", {"g", "kube-system"}: shop, {"h", "cattle-system"}: "c-other:p-bank1", {"", "nameless"}: shop,
 	}
-	for i := 0; i < 5000; i++ {
+	for i := range 5000 {
 		marks[Namespace{fmt.Sprint("many-", i), fmt.Sprint("many-", i)}] = bank
 	}
 	if err := m.Adopt(t.Context(), key, marks); err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -104,9 +105,7 @@ func counts(liars []*lying) map[string]map[string]int {
 	for _, l := range liars {
 		l.mu.Lock()
 		mine := map[string]int{}
-		for q, n := range l.asked {
-			mine[q] = n
-		}
+		maps.Copy(mine, l.asked)
 		l.mu.Unlock()
 		all[l.Name] = mine
 	}

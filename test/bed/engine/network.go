@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -72,12 +73,7 @@ func localPrefixes() ([]netip.Prefix, error) {
 }
 
 func overlaps(subnet netip.Prefix, taken []netip.Prefix) bool {
-	for _, other := range taken {
-		if subnet.Overlaps(other) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(taken, subnet.Overlaps)
 }
 
 // NextIP hands out an address of the run's network that no other container of the run has.

@@ -3,7 +3,9 @@
 package kinds
 
 import (
+	"maps"
 	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -139,21 +141,14 @@ func Groups() []discovery.Group {
 
 // changes says whether objects are written by patches.
 func (d Definition) changes() bool {
-	for _, verb := range d.Verbs {
-		if verb == "patch" {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(d.Verbs, "patch")
 }
 
 func objectSchema(description string, more map[string]*schema.Schema) *schema.Schema {
 	s := schema.Struct(description, map[string]*schema.Schema{
 		"apiVersion": schema.Text("The group and version of the object."), "kind": schema.Text("The kind of the object."), "metadata": metadataSchema(),
 	})
-	for name, one := range more {
-		s.Properties[name] = one
-	}
+	maps.Copy(s.Properties, more)
 	return s
 }
 

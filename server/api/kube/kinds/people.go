@@ -3,6 +3,8 @@
 package kinds
 
 import (
+	"maps"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/server/api/kube/schema"
@@ -71,9 +73,7 @@ func bindingSchema(role string, place map[string]*schema.Schema) *schema.Schema 
 		"userName": schema.Text("The user who gets it, by the name of the object."), "userPrincipalName": schema.Text("The same by a principal, such as local://u-7hq2k or that of a directory."),
 		"groupName": schema.Text("The same as groupPrincipalName."), "groupPrincipalName": schema.Text("The group that gets it, by the principal that its directory has."),
 	}
-	for name, one := range place {
-		fields[name] = one
-	}
+	maps.Copy(fields, place)
 	return objectSchema("Gives a role to a user or a group. Nothing of it changes but labels and annotations.", fields)
 }
 

@@ -127,8 +127,8 @@ func (m maker) fields(t reflect.Type, s *Schema) {
 
 func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			if !yield(t.Field(i)) {
+		for field := range t.Fields() {
+			if !yield(field) {
 				return
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -115,9 +116,7 @@ func (c config) delegate() ([]byte, error) {
 	if mtu := subnet["FLANNEL_MTU"]; mtu != "" {
 		d["mtu"] = json.Number(mtu)
 	}
-	for key, value := range c.Delegate {
-		d[key] = value
-	}
+	maps.Copy(d, c.Delegate)
 	return json.Marshal(d)
 }
 
