@@ -38,7 +38,6 @@ import (
 	"github.com/drover-project/drover/server/directories/logins"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/etcdops"
-	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/hosts/relay"
 	lines "github.com/drover-project/drover/server/kubectl"
@@ -136,7 +135,7 @@ func (s *served) options(quiet *slog.Logger) api.Options {
 		},
 		Work: api.Work{
 			Clusters: &asked.Applier{State: s.st, Versions: data, Preview: control.Preview, Now: now}, PreviewOperation: control.PreviewOperation,
-			Fleets: &fleets.Fleets{State: s.st, Preview: control.PreviewFleet, Now: now},
+			PreviewFleet: control.PreviewFleet,
 			Rehearsals: &rehearsals.Service{State: s.st, Snapshots: &etcdops.Service{State: s.st, Now: now}, Watching: watching, Now: now, Logger: quiet,
 				InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" }, Server: func() (url, ca string) { return "https://drover.example", "" }},
 		},

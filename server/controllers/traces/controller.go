@@ -24,9 +24,9 @@ func Worker(s *state.State, tracer trace.Tracer, now func() time.Time) reconcile
 		Keys:      func() []string { return nil },
 		Reconcile: func(context.Context, string) (reconcile.Result, error) { return reconcile.Result{}, nil },
 		Start: func(ctx context.Context) func() {
-			operations := s.Operations.Observe(func(e store.Event[operations.Operation]) { send(ctx, tracer, ofOperation(e)) })
+			ops := s.Operations.Observe(func(e store.Event[operations.Operation]) { send(ctx, tracer, ofOperation(e)) })
 			secrets := s.PlanSecrets.Observe(func(e store.Event[records.PlanSecret]) { send(ctx, tracer, ofSecret(e, now())) })
-			return func() { operations(); secrets() }
+			return func() { ops(); secrets() }
 		},
 	}
 }
