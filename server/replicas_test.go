@@ -52,17 +52,16 @@ func startWhole(t *testing.T, endpoint, keys string, more ...func(*Options)) *wh
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() {
-		o := Options{
-			DataDir: s.dir, Listen: address, ServerURL: s.url, PeerURL: s.url, AssetsDir: t.TempDir(), BootstrapPassword: "a long first password",
-			Store:   options,
-			Environ: func(string) string { return "" }, Out: io.Discard, Logger: slog.New(slog.NewTextHandler(s.logged, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: time.Now,
-		}
-		for _, f := range more {
-			f(&o)
-		}
-		ended <- Run(ctx, o)
-	}()
+	o := Options{
+		DataDir: s.dir, Listen: address, ServerURL: s.url, PeerURL: s.url, AssetsDir: t.TempDir(), BootstrapPassword: "a long first password",
+		Store:   options,
+		Environ: func(string) string { return "" }, Out: io.Discard, Logger: slog.New(slog.NewTextHandler(s.logged, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: time.Now,
+	}
+	for _, f := range more {
+		f(&o)
+	}
+	s.dir = o.DataDir
+	go func() { ended <- Run(ctx, o) }()
 	s.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
