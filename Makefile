@@ -80,7 +80,7 @@ FUZZ += daemon/bundle:FuzzScrub daemon/podlogs:FuzzLines rke1/ecr:FuzzRead rke1/
 	plans:FuzzReadHostReport plans:FuzzReadOutcome plans:FuzzDecodeOutputs plans:FuzzDecodeProbeStatuses plans:FuzzDecodePeriodicOutputs \
 	server/planapi:FuzzAgentUpdate server/planapi:FuzzAgentBody server/registration/hostrequest:FuzzRequest server/downstream/nodes:FuzzSeen \
 	server/downstream/kubeproxy:FuzzPeek server/etcdops:FuzzListed server/controllers/certificates:FuzzAnswer server/api/native:FuzzHostLog \
-	server/outgoing:FuzzRanges server/directories/ldap:FuzzCount server/api/secrets:FuzzProtobuf cmd/drover/airgap:FuzzOpenSite
+	server/outgoing:FuzzRanges server/directories/ldap:FuzzCount server/api/secrets:FuzzProtobuf cmd/drover/airgap:FuzzOpenSite cmd/drover/airgap:FuzzReadChart
 
 fuzz: setup-test ## what is read from outside, FUZZTIME (10s) each
 	@set -e; for target in $(FUZZ); do \

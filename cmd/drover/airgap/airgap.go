@@ -119,7 +119,7 @@ are those of Docker's config.json. The list of images of a release is fetched fr
 				s.mirrors[registry] = address
 			}
 			var images []string
-			if len(s.archives) == 0 || w.asked() {
+			if len(s.archives)+len(s.charts) == 0 || w.asked() {
 				var err error
 				if images, err = w.all(cmd.Context()); err != nil {
 					return err
@@ -135,6 +135,7 @@ are those of Docker's config.json. The list of images of a release is fetched fr
 	}
 	w.flags(cmd)
 	cmd.Flags().StringSliceVar(&s.archives, "archive", nil, "archive of docker save, such as those of drover's agents in its release (repeat)")
+	cmd.Flags().StringSliceVar(&s.charts, "chart", nil, "chart of Helm that is in no registry: a file, its address, or https://REPOSITORY#NAME:VERSION (repeat)")
 	cmd.Flags().StringVar(&key, "sign-key", "", "private key of ssh-keygen, without a passphrase, that signs the file")
 	cmd.Flags().StringSliceVar(&mirrors, "mirror", nil, "where a registry's images are fetched instead, docker.io=https://mirror.lan (repeat)")
 	return cmd

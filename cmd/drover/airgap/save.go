@@ -37,6 +37,8 @@ type saver struct {
 	versions []string
 	// archives are files with images that no registry has, such as the agents of a release of drover.
 	archives []string
+	// charts are charts of Helm that are in no registry; see chart.
+	charts []string
 	// mirrors are where registries are asked instead, by the registry's name: an http(s) address.
 	mirrors   map[string]string
 	transport http.RoundTripper
@@ -73,6 +75,14 @@ func (s *saver) save(ctx context.Context, images []string, keyFile string) (err 
 			index.Manifests = append(index.Manifests, d)
 			s.say("%s: %s", path, d.Annotations[nameKey])
 		}
+	}
+	for _, from := range s.charts {
+		d, err := s.chart(ctx, from)
+		if err != nil {
+			return fmt.Errorf("save the chart %s: %w", from, err)
+		}
+		index.Manifests = append(index.Manifests, d)
+		s.say("%s: %s", from, d.Annotations[nameKey])
 	}
 	for i, image := range images {
 		d, err := s.image(ctx, image)

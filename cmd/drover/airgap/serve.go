@@ -1,10 +1,12 @@
 package airgap
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,6 +76,10 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		r.blob(w, q, digest, "application/octet-stream", "BLOB_UNKNOWN")
 		return
 	}
+	if repository, ok := strings.CutSuffix(path, "/tags/list"); ok && r.registries[repository] != nil {
+		r.list(w, q, repository)
+		return
+	}
 	repository, reference, ok := cutLast(path, "/manifests/")
 	if !ok || r.registries[repository] == nil {
 		refuse(w, http.StatusNotFound, "NAME_UNKNOWN", "the site has no image of this name")
@@ -88,17 +94,39 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		r.blob(w, q, reference, string(media), "MANIFEST_UNKNOWN")
 		return
 	}
-	hosts := r.registries[repository]
-	if asked := q.URL.Query().Get("ns"); asked != "" {
-		hosts = []string{asked}
-	}
-	for _, host := range hosts {
+	for _, host := range r.hosts(q, repository) {
 		if d, there := r.tags[host+"/"+repository+":"+reference]; there {
 			r.blob(w, q, d.Digest.String(), string(d.MediaType), "MANIFEST_UNKNOWN")
 			return
 		}
 	}
 	refuse(w, http.StatusNotFound, "MANIFEST_UNKNOWN", "the site has no such tag of this image")
+}
+
+// hosts are the registries that a request means.
+func (r *registry) hosts(q *http.Request, repository string) []string {
+	if asked := q.URL.Query().Get("ns"); asked != "" {
+		return []string{asked}
+	}
+	return r.registries[repository]
+}
+
+// list answers with the tags of an image, by which helm finds the newest version of a chart.
+func (r *registry) list(w http.ResponseWriter, q *http.Request, repository string) {
+	answer := struct {
+		Name string   `json:"name"`
+		Tags []string `json:"tags"`
+	}{repository, []string{}}
+	for _, host := range r.hosts(q, repository) {
+		for image := range r.tags {
+			if tag, ok := strings.CutPrefix(image, host+"/"+repository+":"); ok && !slices.Contains(answer.Tags, tag) {
+				answer.Tags = append(answer.Tags, tag)
+			}
+		}
+	}
+	slices.Sort(answer.Tags)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer) // the client may be gone
 }
 
 // cutLast cuts around the last separator: names of images may have one in them.
