@@ -67,6 +67,9 @@ func opsInput(p *pass.Pass) steps.Input {
 	if p.Secrets != nil {
 		in.Secrets = *p.Secrets
 	}
+	if c := p.Cluster; c.Paused != nil {
+		in.Paused = fmt.Sprintf("cluster %s is paused since %s", c.Name, c.Paused.At.UTC().Format(pass.TimeFormat))
+	}
 	if asked, err := steps.ReadRequest(*p.Operation); err == nil && asked.Spec != nil {
 		in.Spec = clusterspec.Equal(p.Cluster.Spec, *asked.Spec)
 	}

@@ -23,10 +23,10 @@ type Agent struct {
 
 var (
 	canary = Step{
-		Name: "canary", Title: "update the agent of %s, which is the first", OnFailure: OnFailure{Tries: 1, Advice: keptAgent}, Job: updatingAgent, Done: Done{Read: agentUpdated},
+		Name: "canary", Title: "update the agent of %s, which is the first", Needs: Needs{Unpaused: true}, OnFailure: OnFailure{Tries: 1, Advice: keptAgent}, Job: updatingAgent, Done: Done{Read: agentUpdated},
 	}
 	agent = Step{
-		Name: "agent", Title: "update the agent of %s", Needs: Needs{Turn: Concurrent, Skip: true}, OnFailure: OnFailure{Tries: 1, Advice: keptAgent}, Job: updatingAgent,
+		Name: "agent", Title: "update the agent of %s", Needs: Needs{Turn: Concurrent, Skip: true, Unpaused: true}, OnFailure: OnFailure{Tries: 1, Advice: keptAgent}, Job: updatingAgent,
 		Done: Done{Read: agentUpdated},
 	}
 )

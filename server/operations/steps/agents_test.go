@@ -90,3 +90,26 @@ func TestUpdateOfAThousandAgents(t *testing.T) {
 		t.Errorf("it is %s: %s", b.in.Operation.State, b.in.Operation.Reason)
 	}
 }
+
+// TestAPauseHoldsAgents: while the cluster is paused no further agent is replaced, and afterwards the others are.
+func TestAPauseHoldsAgents(t *testing.T) {
+	b := newBed(t, operations.KindUpdateAgents, Request{Agent: &Agent{Release: "v0.3.0"}, Machines: []string{"m0", "m1", "m2"}}, "w", "w", "w")
+	b.in.Concurrency = 1
+	var got []string
+	b.does = func(m *Machine, _ operations.Task) {
+		if got = append(got, m.Name); len(got) == 1 {
+			b.in.Paused = "cluster harbour is paused since noon"
+		}
+	}
+	for range 10 {
+		b.step()
+	}
+	w := b.in.Operation.Wait
+	if len(got) != 1 || w == nil || w.Cause != b.in.Paused || !strings.HasPrefix(w.NextStep, "drover clusters resume ") {
+		t.Fatalf("%v got it, and it waits for %+v", got, w)
+	}
+	b.in.Paused = ""
+	if b.run(); len(got) != 3 || b.in.Operation.State != operations.Succeeded {
+		t.Errorf("%v got it; it is %s: %s", got, b.in.Operation.State, b.in.Operation.Reason)
+	}
+}

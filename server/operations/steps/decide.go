@@ -4,6 +4,7 @@ package steps
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -190,6 +191,8 @@ func (d *decider) begins(s Step, t operations.Task) {
 		d.waits(m, m.Absent, "on the host: systemctl status rancher-system-agent")
 	case s.Needs.Quorum && m.Held != "":
 		d.waits(m, m.Held, "")
+	case s.Needs.Unpaused && d.Paused != "":
+		d.waits(m, d.Paused, "drover clusters resume "+path.Base(d.Operation.Subject))
 	case s.Needs.Token && d.otherToken():
 		if err := d.retokens(m); err != nil {
 			t.State, t.Message = operations.TaskFailed, err.Error()

@@ -46,6 +46,8 @@ type Needs struct {
 	Skip bool
 	// Token has the cluster's server token become the one that the request needs, and Spec the cluster what the request wants.
 	Token, Spec bool
+	// Unpaused has it wait while the cluster is paused.
+	Unpaused bool
 	// Unless is why it need not be done; empty when it has to. Nil is that it always has to.
 	Unless func(d *decider) string
 }

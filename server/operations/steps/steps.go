@@ -141,6 +141,8 @@ type Input struct {
 	Spec bool
 	// Answers says that the cluster's API can be asked, and so that its etcd works.
 	Answers bool
+	// Paused is since when the cluster is paused, as a sentence; empty when it is not.
+	Paused string
 }
 
 // Base is the plan that a job is put into.
