@@ -132,6 +132,7 @@ var Questions = []Question{
 	{Place: "server/nodeagents *Agents.admit", Calls: "connect.Decode", Through: Report, Why: "read of a request's header, which is bounded before; fuzzed beside it"},
 	{Place: "server/nodeagents *Agents.wanted", Calls: "connect.Decode", Through: Report, Why: "read of a request's header, which is bounded before; fuzzed beside it"},
 	{Place: "server/planapi probesPassed", Calls: "plans.DecodeProbeStatuses", Through: Report, Why: "read of the same Secret as by server/decide/report Read; fuzzed in plans"},
+	{Place: "server/controllers/traces ofSecret", Calls: "plans.ReadHostReport", Through: Report, Why: "read of the same Secret as by server/decide/report Read; fuzzed in plans"},
 	{Place: "server/decide/causes Of", Calls: "plans.ReadHostReport", Through: Report, Why: "read of the same Secret as by server/decide/report Read; fuzzed in plans"},
 	{Place: "server/decide/judge Failed", Calls: "plans.ReadOutcome", Through: Report, Why: "read of the same Secret as by server/decide/report Read; fuzzed in plans"},
 	{Place: "server/decide/rollout opsMachine", Calls: "plans.ReadOutcome", Through: Report, Why: "read of the same Secret as by server/decide/report Read; fuzzed in plans"},
