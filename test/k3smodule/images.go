@@ -53,7 +53,7 @@ func (w *Workshop) Images(context.Context) error {
 		return fmt.Errorf("list what busybox can do: %w", err)
 	}
 	entries := []Entry{{Name: "bin/busybox", File: busybox}}
-	for applet := range bytes.FieldsSeq(applets) {
+	for _, applet := range bytes.Fields(applets) {
 		if ref := path.Join("bin", string(applet)); ref != "bin/busybox" {
 			entries = append(entries, Entry{Name: ref, Link: "/bin/busybox"})
 		}

@@ -186,7 +186,7 @@ func busyboxEntries() ([]entry, error) {
 		return nil, fmt.Errorf("list what busybox can do: %w", err)
 	}
 	entries := []entry{{Name: "bin/busybox", File: busybox}, {Name: "tmp", Dir: true, Mode: 0o1777}, {Name: "etc", Dir: true}}
-	for applet := range bytes.FieldsSeq(applets) {
+	for _, applet := range bytes.Fields(applets) {
 		if name := string(applet); name != "busybox" {
 			entries = append(entries, entry{Name: "bin/" + name, Link: "busybox"})
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -52,7 +51,9 @@ func TestArchive(t *testing.T) {
 	}
 	shared := map[string]string{"usr": "755 ", "usr/bin": "755 ", "usr/bin/program": "755 content", "tmp": "1777 "}
 	two := map[string]string{"usr/bin/other": "777 program", "etc": "755 ", "etc/plain": "600 content"}
-	maps.Copy(two, shared)
+	for key, value := range shared {
+		two[key] = value
+	}
 	for ref, want := range map[string]map[string]string{"rancher/one:1": shared, "rancher/uno:1": shared, "rancher/two:2": two} {
 		tag, err := name.NewTag(ref)
 		if err != nil {

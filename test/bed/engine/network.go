@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/netip"
 	"os/exec"
-	"slices"
 	"strings"
 )
 
@@ -73,7 +72,12 @@ func localPrefixes() ([]netip.Prefix, error) {
 }
 
 func overlaps(subnet netip.Prefix, taken []netip.Prefix) bool {
-	return slices.ContainsFunc(taken, subnet.Overlaps)
+	for _, other := range taken {
+		if subnet.Overlaps(other) {
+			return true
+		}
+	}
+	return false
 }
 
 // NextIP hands out an address of the run's network that no other container of the run has.

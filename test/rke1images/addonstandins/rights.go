@@ -23,8 +23,8 @@ type right struct{ verbs, group, resources, namespace string }
 func (a api) may(ctx context.Context, rights []right) error {
 	var lacks []error
 	for _, r := range rights {
-		for resource := range strings.FieldsSeq(r.resources) {
-			for verb := range strings.FieldsSeq(r.verbs) {
+		for _, resource := range strings.Fields(r.resources) {
+			for _, verb := range strings.Fields(r.verbs) {
 				resource, sub, _ := strings.Cut(resource, "/")
 				review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 					ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: r.namespace, Verb: verb, Group: r.group, Resource: resource, Subresource: sub},

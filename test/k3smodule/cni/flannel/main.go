@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -116,7 +115,9 @@ func (c config) delegate() ([]byte, error) {
 	if mtu := subnet["FLANNEL_MTU"]; mtu != "" {
 		d["mtu"] = json.Number(mtu)
 	}
-	maps.Copy(d, c.Delegate)
+	for key, value := range c.Delegate {
+		d[key] = value
+	}
 	return json.Marshal(d)
 }
 
