@@ -37,8 +37,8 @@ func files(_ context.Context, in Input) []Finding {
 	case !info.IsDir():
 		return one(Finding{"data directory", Error, in.DataDir + " is no directory", "name another one (data-dir)"})
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() && os.Geteuid() != 0 {
-		return one(Finding{"data directory", Error, fmt.Sprintf("%s belongs to user %d, and this is user %d", in.DataDir, stat.Uid, os.Geteuid()), "run the server as that user, or chown -R the directory"})
+	if of, others := othersOwn(info); others {
+		return one(Finding{"data directory", Error, fmt.Sprintf("%s belongs to user %d, and this is user %d", in.DataDir, of, os.Geteuid()), "run the server as that user, or chown -R the directory"})
 	}
 	var all []Finding
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
@@ -61,6 +61,15 @@ func files(_ context.Context, in Input) []Finding {
 }
 
 func there(path string) bool { _, err := os.Stat(path); return err == nil }
+
+// othersOwn says that a file is another user's, for all but root.
+func othersOwn(info fs.FileInfo) (of int, others bool) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return int(stat.Uid), int(stat.Uid) != os.Geteuid() && os.Geteuid() != 0
+}
 
 // What a disk has to have. Etcd's own advice is 10 ms for the slowest of a hundred writes; above a tenth of a second it loses its lead.
 const (
@@ -93,8 +102,12 @@ func disk(ctx context.Context, in Input) []Finding {
 	default:
 		all = append(all, Finding{"disk space", OK, says, ""})
 	}
-	if !there(in.DataDir) || in.Running {
+	info, err := os.Stat(in.DataDir)
+	if err != nil || in.Running {
 		return all // beside a server that works the disk is that server's
+	}
+	if _, others := othersOwn(info); others || free < leastBytes {
+		return all // nothing can be written there, which is said already
 	}
 	took, err := slowest(ctx, in.DataDir)
 	says = fmt.Sprintf("the slowest of %d durable writes took %s", syncs, took.Round(100*time.Microsecond))
