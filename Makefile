@@ -55,9 +55,10 @@ formatted: # before the minutes that tests take
 RACE ?= $(if $(CI),1)
 ifneq ($(RACE),)
 # A program with the race detector waits a second before it ends, and tests start hundreds; all goroutines have been waited for by then. The internal
-# linker takes a quarter less time than gcc. Without what debuggers read two hundred programs are linked in two thirds of the time.
-GO_TEST := GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -vet=off -race -ldflags='-linkmode=internal -s -w'
+# linker takes a quarter less time than gcc.
+GO_TEST := GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -vet=off -race -ldflags=-linkmode=internal
 else
+# Without what debuggers read two hundred programs are linked in two thirds of the time.
 GO_TEST := go test -vet=off -ldflags='-s -w'
 endif
 test: formatted setup-test ## unit and integration tests, with the race detector in CI or by RACE=1; no Docker, no network beyond loopback
