@@ -171,8 +171,19 @@ func lasting(since time.Time, ago func(time.Time) string) string {
 
 func lines(line func(indent int, format string, args ...any), all []string) {
 	for _, one := range all {
-		line(3, "| %s", one)
+		line(3, "| %s", withoutMiddle(one))
 	}
+}
+
+// How much is shown of a long line of a log, in characters: what failed stands at its begin, and why at its end.
+const longHead, longTail = 240, 160
+
+func withoutMiddle(line string) string {
+	all := []rune(line)
+	if len(all) <= longHead+longTail {
+		return line
+	}
+	return string(all[:longHead]) + " … " + string(all[len(all)-longTail:])
 }
 
 // News prints a line for each change. It is for one goroutine at a time.

@@ -113,6 +113,17 @@ func TestWhy(t *testing.T) {
 }
 
 // TestNews: what is known is not printed again, and of a machine only what a person acts on.
+func TestLongLinesLoseTheirMiddle(t *testing.T) {
+	for text, want := range map[string]string{
+		"short": "short", strings.Repeat("é", longHead+longTail): strings.Repeat("é", longHead+longTail),
+		"begin" + strings.Repeat("é", 5000) + "end": "begin" + strings.Repeat("é", longHead-5) + " … " + strings.Repeat("é", longTail-3) + "end",
+	} {
+		if got := withoutMiddle(text); got != want {
+			t.Errorf("%.20q becomes %q", text, got)
+		}
+	}
+}
+
 func TestNews(t *testing.T) {
 	var out strings.Builder
 	news := News{Out: &out, Now: func() time.Time { return noon }}
