@@ -26,7 +26,7 @@ var places = map[string]struct {
 		why: "Files and registries are those that the user names. Of lists names alone are used, of bounded number; blobs get the names of their digests, " +
 			"which are compared; a site's file is read in place, with bounded manifests and names that are known. Of a chart its Chart.yaml alone is read, of a repository its index, both bounded and strict.",
 		sites: []string{
-			"client in saver.download", "file in saver.chartFile",
+			"file in saver.chartFile",
 			"client in App.loadCommand", "client in App.saveCommand", "client in package level", "client in wanted.all",
 			"file in addBlob", "file in keep ×3", "file in openSite", "file in removeDamaged", "file in saver.archive", "file in saver.checkPlatform", "file in saver.pack ×2", "file in saver.save ×3", "file in sign", "file in verifySignature", "file in wanted.list",
 		},

@@ -23,15 +23,22 @@ type checked struct {
 	Says         string
 }
 
-func TestEachFaultOfAHostHasItsFinding(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+// serverHost starts a host with the program of the server on it.
+func serverHost(ctx context.Context, t *testing.T) *host.Host {
+	t.Helper()
 	b, err := bed.Start(ctx, bed.Options{Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	must(t, err)
 	t.Cleanup(func() { must(t, b.Close(context.WithoutCancel(ctx))) })
 	h, err := b.Host(ctx, host.Options{Name: "office"})
 	must(t, err)
 	must(t, h.Copy(ctx, filepath.Join("../..", "bin", "drover"), "/usr/local/bin/drover"))
+	return h
+}
+
+func TestEachFaultOfAHostHasItsFinding(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	h := serverHost(ctx, t)
 	sh := func(script string) string {
 		t.Helper()
 		out, err := h.Sh(ctx, script)

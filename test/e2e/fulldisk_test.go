@@ -6,25 +6,15 @@ package e2e
 
 import (
 	"context"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/drover-project/drover/test/bed"
-	"github.com/drover-project/drover/test/bed/host"
 )
 
 func TestAFullDiskLosesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	b, err := bed.Start(ctx, bed.Options{Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	must(t, err)
-	t.Cleanup(func() { must(t, b.Close(context.WithoutCancel(ctx))) })
-	h, err := b.Host(ctx, host.Options{Name: "office"})
-	must(t, err)
-	must(t, h.Copy(ctx, filepath.Join("../..", "bin", "drover"), "/usr/local/bin/drover"))
+	h := serverHost(ctx, t)
 	sh := func(script string) string {
 		t.Helper()
 		out, err := h.Sh(ctx, "export DROVER_DATA_DIR=/srv/small/data; "+script)

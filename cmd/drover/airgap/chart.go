@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"path"
@@ -20,10 +19,11 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/drover-project/drover/plans/fetch"
 	"github.com/drover-project/drover/plans/strictyaml"
 )
 
-// Charts of Helm that are no images: files, or of classic repositories. In a site they are what `helm push` makes of them
+// Charts of Helm that are not in a registry: files, or charts of classic repositories. In a site they are what `helm push` makes of them
 // (https://helm.sh/docs/topics/registries): an artifact whose config is Chart.yaml and whose layer is the file, named chartsAt/NAME:VERSION.
 const (
 	chartsAt    = "charts.local/charts/"
@@ -85,13 +85,13 @@ func (s *saver) chart(ctx context.Context, from string) (v1.Descriptor, error) {
 
 // chartFile is the file of a chart.
 func (s *saver) chartFile(ctx context.Context, from string) ([]byte, error) {
-	if !strings.HasPrefix(from, "https://") && !strings.HasPrefix(from, "http://") {
+	if !fetch.IsAddress(from) {
 		f, err := os.Open(from)
 		if err != nil {
 			return nil, err
 		}
 		defer f.Close()
-		return bounded(f, maxChart)
+		return limit(maxChart).Read(f)
 	}
 	repository, chart, named := strings.Cut(from, "#")
 	if !named {
@@ -99,7 +99,7 @@ func (s *saver) chartFile(ctx context.Context, from string) ([]byte, error) {
 	}
 	name, version, ok := strings.Cut(chart, ":")
 	if !ok || name == "" || version == "" {
-		return nil, fmt.Errorf("a chart of a repository is named as %s#NAME:VERSION", repository)
+		return nil, fmt.Errorf("a chart of a repository is named as %s#NAME:VERSION", fetch.Shown(repository))
 	}
 	index, err := s.download(ctx, strings.TrimSuffix(repository, "/")+"/index.yaml", maxIndex)
 	if err != nil {
@@ -107,14 +107,14 @@ func (s *saver) chartFile(ctx context.Context, from string) ([]byte, error) {
 	}
 	address, digest, err := findChart(index, repository, name, version)
 	if err != nil {
-		return nil, fmt.Errorf("index.yaml of %s: %w; the address of the chart's file does without it", repository, err)
+		return nil, fmt.Errorf("index.yaml of %s: %w; give the address of the chart's file instead", fetch.Shown(repository), err)
 	}
 	content, err := s.download(ctx, address, maxChart)
 	if err != nil {
 		return nil, err
 	}
 	if sum := sha256.Sum256(content); digest != "" && hex.EncodeToString(sum[:]) != strings.TrimPrefix(digest, "sha256:") {
-		return nil, fmt.Errorf("%s is not the file whose digest the index of %s has", address, repository)
+		return nil, fmt.Errorf("the file at %s has another digest than the index of %s says", fetch.Shown(address), fetch.Shown(repository))
 	}
 	return content, nil
 }
@@ -144,61 +144,45 @@ func findChart(index []byte, repository, name, version string) (address, digest 
 		}
 		at, err := base.Parse(one.URLs[0])
 		if err != nil || at.Scheme != "https" && at.Scheme != base.Scheme {
-			return "", "", fmt.Errorf("%.200q is no address of a chart as safe as the repository's", one.URLs[0])
+			return "", "", fmt.Errorf("the address of the chart, %.200q, is not https, nor of the repository's scheme", fetch.Shown(one.URLs[0]))
 		}
 		return at.String(), one.Digest, nil
 	}
-	return "", "", fmt.Errorf("there is no chart %s of version %s", name, version)
+	return "", "", fmt.Errorf("chart %s of version %s is not in it", name, version)
 }
 
 // download is what an address has.
 func (s *saver) download(ctx context.Context, address string, most int64) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	answer, err := fetch.Get(ctx, fetch.Request{Address: address, Limit: limit(most), Within: listLimit, Transport: s.transport})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("fetch %s: %w", fetch.Shown(address), err)
 	}
-	answer, err := (&http.Client{Transport: s.transport, Timeout: listLimit}).Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", address, answer.Status)
-	}
-	content, err := bounded(answer.Body, most)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", address, err)
-	}
-	return content, nil
+	return answer.Text, nil
 }
 
-func bounded(r io.Reader, most int64) ([]byte, error) {
-	content, err := io.ReadAll(io.LimitReader(r, most+1))
-	if err == nil && int64(len(content)) > most {
-		err = fmt.Errorf("it has more than the %d MiB that are read", most>>20)
-	}
-	return content, err
+func limit(most int64) fetch.Limit {
+	return fetch.Limit{Bytes: most, Over: fmt.Sprintf("it has more than %d MiB", most>>20)}
 }
 
 // readChart is the Chart.yaml of a chart.
 func readChart(content []byte) (about map[string]any, err error) {
 	unpacked, err := gzip.NewReader(bytes.NewReader(content))
 	if err != nil {
-		return nil, fmt.Errorf("it is no packaged chart (NAME-VERSION.tgz): %w", err)
+		return nil, fmt.Errorf("this file is not a packaged chart (NAME-VERSION.tgz): %w", err)
 	}
 	r := tar.NewReader(io.LimitReader(unpacked, maxUnpacked))
 	for {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, fmt.Errorf("it is no packaged chart: it has no Chart.yaml")
+			return nil, fmt.Errorf("this file is not a packaged chart: Chart.yaml is missing")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("it is no packaged chart: %w", err)
+			return nil, fmt.Errorf("this file is not a packaged chart: %w", err)
 		}
 		if dir, file := path.Split(h.Name); file != "Chart.yaml" || strings.Count(dir, "/") != 1 || h.Typeflag != tar.TypeReg {
 			continue
 		}
-		text, err := bounded(r, maxManifest)
+		text, err := limit(maxManifest).Read(r)
 		if err == nil {
 			text, err = strictyaml.AsJSON(text)
 		}

@@ -46,6 +46,14 @@ func TestCharts(t *testing.T) {
 				hex.EncodeToString(sum[:]), 7)
 		case "/stable/files/quay.tgz":
 			_, _ = w.Write(chart)
+		case "/away":
+			http.Redirect(w, r, "http://127.0.0.1:1/x.tgz", http.StatusFound)
+		case "/endless.tgz":
+			for r.Context().Err() == nil {
+				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+					return
+				}
+			}
 		case "/large/index.yaml":
 			_, _ = w.Write(bytes.Repeat([]byte("#\n"), maxIndex))
 		default:
@@ -102,14 +110,22 @@ func TestCharts(t *testing.T) {
 
 	for from, want := range map[string]string{
 		dir + "/none.tgz": "no such file", repository.URL + "/none.tgz": "answers 404", repository.URL + "/stable#quay": "#NAME:VERSION",
-		repository.URL + "/stable#quay:7": "no chart quay of version 7", repository.URL + "/stable#quay:1.2.9": "not the file whose digest", repository.URL + "/stable#quay:2.0.0": "no address of a chart",
-		repository.URL + "/large#quay:1": "more than the 4 MiB",
+		repository.URL + "/stable#quay:7": "chart quay of version 7 is not in it", repository.URL + "/stable#quay:1.2.9": "has another digest", repository.URL + "/stable#quay:2.0.0": "is not https",
+		repository.URL + "/endless.tgz": "more than 32 MiB", strings.Replace(repository.URL, "http://", "http://user:hunter2@", 1) + "/none.tgz": "answers 404",
+		repository.URL + "/large#quay:1": "more than 4 MiB",
 	} {
 		s := newUpstream(t).saver(dir+"/other.tar", "amd64")
 		s.charts = []string{from}
-		if err := s.save(t.Context(), nil, ""); err == nil || !strings.Contains(err.Error(), want) {
+		if err := s.save(t.Context(), nil, ""); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want %q", from, err, want)
 		}
+	}
+	secure := httptest.NewTLSServer(repository.Config.Handler)
+	defer secure.Close()
+	downgraded := newUpstream(t).saver(dir+"/other.tar", "amd64")
+	downgraded.transport, downgraded.charts = secure.Client().Transport, []string{secure.URL + "/away"}
+	if err := downgraded.save(t.Context(), nil, ""); err == nil || !strings.Contains(err.Error(), "without encryption") {
+		t.Errorf("redirected from https to http: %v", err)
 	}
 	for about, want := range map[string]string{"name: Quay!\nversion: '1'\n": "no registry can have it", "name: quay\n": "no registry can have it", "- x\n": "Chart.yaml", "name: [\n": "Chart.yaml"} {
 		must(t, os.WriteFile(dir+"/bad.tgz", packed(t, about), 0o600))
@@ -120,8 +136,8 @@ func TestCharts(t *testing.T) {
 		}
 	}
 	must(t, os.WriteFile(dir+"/bad.tgz", []byte("no archive"), 0o600))
-	if _, err := newUpstream(t).saver(dir+"/other.tar", "amd64").chart(t.Context(), dir+"/bad.tgz"); err == nil || !strings.Contains(err.Error(), "no packaged chart") {
-		t.Errorf("a file that is no chart: %v", err)
+	if _, err := newUpstream(t).saver(dir+"/other.tar", "amd64").chart(t.Context(), dir+"/bad.tgz"); err == nil || !strings.Contains(err.Error(), "not a packaged chart") {
+		t.Errorf("a file of another type: %v", err)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-project/drover/plans/durable"
+	"github.com/drover-project/drover/plans/fetch"
 )
 
 // atOnce is how many blobs are fetched at a time.
@@ -79,10 +80,10 @@ func (s *saver) save(ctx context.Context, images []string, keyFile string) (err 
 	for _, from := range s.charts {
 		d, err := s.chart(ctx, from)
 		if err != nil {
-			return fmt.Errorf("save the chart %s: %w", from, err)
+			return fmt.Errorf("save the chart %s: %w", fetch.Shown(from), err)
 		}
 		index.Manifests = append(index.Manifests, d)
-		s.say("%s: %s", from, d.Annotations[nameKey])
+		s.say("%s: %s", fetch.Shown(from), d.Annotations[nameKey])
 	}
 	for i, image := range images {
 		d, err := s.image(ctx, image)

@@ -24,12 +24,12 @@ import (
 // lastSpans is how long a server that ends waits for a collector.
 const lastSpans = 3 * time.Second
 
-// checkCollector refuses what is no address of a collector.
+// checkCollector refuses an endpoint that is not the address of a collector.
 func checkCollector(endpoint string) error {
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return usageerr.Errorf("--otlp-endpoint %q is no address of a collector as https://HOST:4317, or http:// without TLS", endpoint)
+		return usageerr.Errorf("--otlp-endpoint %q is not the address of a collector, such as https://HOST:4317, or http:// without TLS", endpoint)
 	case u.User != nil:
 		return usageerr.Errorf("--otlp-endpoint: the address has no password in it; what the collector has to be shown is a header in OTEL_EXPORTER_OTLP_HEADERS")
 	}
