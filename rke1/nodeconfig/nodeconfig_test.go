@@ -120,6 +120,38 @@ func TestWorkerFromNothing(t *testing.T) {
 	}
 }
 
+// TestALateRequest of a run that was killed reaches Docker after this one has looked: what it made gives way, and nothing else of that name does.
+func TestALateRequest(t *testing.T) {
+	p := worker(t).Processes["kubelet"]
+	for _, c := range []struct {
+		name     string
+		label    string
+		running  bool
+		givesWay bool
+	}{
+		{"it was never started", "kubelet", false, true},
+		{"it runs", "kubelet", true, false},
+		{"it is not the cluster's", "", false, false},
+		{"it is of another process", "kube-proxy", false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, e := bench(t)
+			d.Run(t, "kubelet", "rancher/rke-tools:v0.1.105", map[string]string{nodeconfig.Label: c.label})
+			d.Change(t, "kubelet", func(one *dockerstandin.Container) {
+				if !c.running {
+					one.Running, one.Starts = false, 0
+				}
+			})
+			before := d.Containers()["kubelet"].ID
+			err := e.Perform(t.Context(), nodeconfig.Action{Kind: nodeconfig.Create, Name: "kubelet", Process: &p})
+			is := d.Containers()["kubelet"]
+			if c.givesWay != (err == nil) || c.givesWay != (is.ID != before) || !c.givesWay && is.Running != c.running {
+				t.Errorf("%v; it is %+v", err, is)
+			}
+		})
+	}
+}
+
 func TestWhatChanges(t *testing.T) {
 	change := func(name string, f func(*nodeconfig.Process)) func(*nodeconfig.NodeConfig) {
 		return func(c *nodeconfig.NodeConfig) {

@@ -395,9 +395,13 @@ func (e *Engine) one(w http.ResponseWriter, r *http.Request, id, verb string) {
 		e.emit("destroy", c.Name)
 		w.WriteHeader(204)
 	case verb == "json":
+		started := "0001-01-01T00:00:00Z" // as Docker says of a container that was never started
+		if c.Running || c.Starts > 0 {
+			started = "2026-01-01T00:00:00Z"
+		}
 		reply(w, 200, map[string]any{
 			"Id": c.ID, "Name": "/" + c.Name, "Image": "sha256:" + c.Config.Image, "Config": c.Config, "HostConfig": c.Host,
-			"State": map[string]any{"Running": c.Running, "Restarting": c.Restarting, "StartedAt": "2026-01-01T00:00:00Z"}, "LogPath": "/var/lib/docker/containers/" + c.ID + "/json.log",
+			"State": map[string]any{"Running": c.Running, "Restarting": c.Restarting, "StartedAt": started}, "LogPath": "/var/lib/docker/containers/" + c.ID + "/json.log",
 		})
 	case verb == "start", verb == "restart":
 		if run := e.runs[c.Name]; run != nil {
