@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/randomid"
-	"github.com/drover-project/drover/server/registration/claim"
+	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/test/bed/sharedetcd"
 	"github.com/drover-project/drover/tunnel"
@@ -173,7 +173,7 @@ func (s *whole) register(admin string, had ...string) (token, namespace, secret 
 	}
 	headers := map[string]string{"X-Cattle-Role-Etcd": "true", "X-Cattle-Role-Control-Plane": "true", "X-Cattle-Role-Worker": "true"}
 	for _, token := range had {
-		headers[claim.Header] = claim.Proof(randomid.Hash(token), tokens.Data[0].Token)
+		headers[registration.ProofHeader] = registration.Proof(randomid.Hash(token), tokens.Data[0].Token)
 	}
 	return s.join(tokens.Data[0].Token, headers)
 }

@@ -23,7 +23,6 @@ import (
 
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/access"
-	"github.com/drover-project/drover/server/api/auditing"
 	"github.com/drover-project/drover/server/api/authconfigs"
 	"github.com/drover-project/drover/server/api/clusterresources"
 	"github.com/drover-project/drover/server/api/ext"
@@ -37,7 +36,6 @@ import (
 	"github.com/drover-project/drover/server/api/podrequests"
 	"github.com/drover-project/drover/server/api/preferences"
 	"github.com/drover-project/drover/server/api/projectsecrets"
-	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/api/steve"
@@ -45,7 +43,6 @@ import (
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
-	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/directories/logins"
@@ -65,7 +62,6 @@ import (
 	"github.com/drover-project/drover/server/rketransfer"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
-	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/ui"
 	"github.com/drover-project/drover/server/upgrades"
 )
@@ -236,29 +232,29 @@ func New(o Options) (*API, error) {
 	directories := &authconfigs.API{Desk: o.Directories, Groups: o.Groups}
 	prefs, kept := &preferences.API{State: o.State, Now: o.Now}, &secrets.API{State: o.State, Authenticate: o.Auth.Authenticate, CatchUp: o.State.Store.CatchUp}
 	v3 := management.New(management.Options{
-		State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply,
-		ClusterByID: o.State.ClustersByID.First, ClusterCA: reach.ca, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(clusterresources.Schemas(), projectsecrets.Schema()),
+		State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions,
+		ClusterCA: reach.ca, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(clusterresources.Schemas(), projectsecrets.Schema()),
 		API: reach.api, Draining: a.drains.State, Requested: a.requested, Changes: a.feed, Now: o.Now,
 		Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), management.SystemImages(o.RKE1Versions), kept.Kind()}, prefs.Kinds()),
 	})
 	own := &native.API{
-		State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
+		State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Registration: o.Registration, Clusters: o.Clusters,
 		AskAgent: reach.ask, DialOnHost: reach.dial, Presence: o.Presence, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
 		DayTwo: o.DayTwo, RefreshSnapshots: o.Refresh, PreviewOperation: o.PreviewOperation, Rehearsals: o.Rehearsals,
 	}
 	h := handlers{
 		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o), inCluster: &incluster.API{State: o.State, Ask: reach.question}, v3: v3, own: own,
 		v1: steve.New(steve.Options{
-			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
-			MachineCounts: o.machineCounts, MachineCount: o.machineCount, Others: o.typesOfV1(persons.People), Changes: a.feed,
+			State: o.State, Clusters: o.Clusters, Versions: o.Versions,
+			Others: o.typesOfV1(persons.People), Changes: a.feed,
 		}),
 		servers: &o.Servers, fleet: native.FleetAPI{API: own, Fleets: &fleets.Fleets{State: o.State, Preview: o.PreviewFleet, Now: o.Now}}, upgrades: native.UpgradeAPI{API: own, Upgrader: o.Upgrades}, desk: native.HandoverAPI{API: own, Desk: o.Handover},
 		files: native.SnapshotAPI{API: own, Files: o.Files}, rescue: native.BackupAPI{API: own, Backups: o.Backups}, removeBackup: management.RemoveETCDBackup(v3, o.State, o.RKE),
 		kube: *kube.New(kube.Options{
-			State: o.State, Settings: o.Settings, Clusters: o.Clusters, People: persons.People, Versions: o.Versions, MachineCounts: o.machineCounts, MachineCount: o.machineCount, Secrets: kept.Listed(), Changes: a.feed, Now: o.Now,
+			State: o.State, Settings: o.Settings, Clusters: o.Clusters, People: persons.People, Versions: o.Versions, Secrets: kept.Listed(), Changes: a.feed, Now: o.Now,
 		}),
-		trail: &auditing.API{Log: o.Audit, Now: o.Now}, releases: &releases.API{Versions: o.Versions}, people: persons, kept: kept, looks: prefs,
-		login: &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: v3, ClusterByID: o.State.ClustersByID.First, Directories: o.Directories, PageAddress: ui.Local},
+		trail: native.AuditAPI{Log: o.Audit, Now: o.Now}, releases: management.Releases{Versions: o.Versions}, people: persons, kept: kept, looks: prefs,
+		login: &login.API{State: o.State, Auth: o.Auth, Settings: o.Settings, Tokens: v3, Directories: o.Directories, PageAddress: ui.Local},
 		ext:   &ext.API{State: o.State, Auth: o.Auth, V3: v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now},
 		inside: &clusterresources.API{
 			State: o.State, Membership: &membership.Membership{State: o.State, Now: o.Now}, Client: reach.client, Drains: a.drains, V3: v3,
@@ -338,29 +334,4 @@ func proxied(o Options) route.Handler {
 		o.KubeProxy.Serve(c.W, c.R, c.Who)
 		return route.Answer{}, nil
 	}
-}
-
-func (o Options) apply(ctx context.Context, docs []clusterspec.Document, request clusters.Request) ([]clusters.Result, error) {
-	return o.applyStream(ctx, clusterspec.Stream{Clusters: docs}, request)
-}
-
-func (o Options) applyStream(ctx context.Context, stream clusterspec.Stream, request clusters.Request) ([]clusters.Result, error) {
-	return store.RetryFor(func() ([]clusters.Result, error) { return o.Clusters.ApplyStream(ctx, stream, request) })
-}
-
-// machineCounts is how many machines each cluster has, by cluster id.
-func (o Options) machineCounts() map[string]int {
-	counts := map[string]int{}
-	for _, d := range o.State.Machines.List() {
-		counts[d.Value.ClusterID]++
-	}
-	return counts
-}
-
-func (o Options) machineCount(clusterID string) int {
-	d, ok := o.State.ClustersByID.First(clusterID)
-	if !ok {
-		return 0
-	}
-	return len(o.State.MachinesByCluster.Find(records.ClusterKey(d.Key)))
 }

@@ -235,6 +235,13 @@ func fleetDescriptions(page []parameter) map[string]description {
 				{"concurrency", "how many machines may be on their way at a time: a number, 0 for all, or a part such as 25%; default 1"}, {"dryRun", "true stores nothing and shows what would be done"},
 				{"queue", "true has it wait while another operation on the fleet is under way"}, {"replace", "true ends that one in favour of this one"}},
 		},
+		"/v1-drover/fleets/{name}/operations": {
+			summary: "Have the agents on a fleet's hosts become those of the server's release, by an operation of the kind update-agents", body: "application/json", answer: apitypes.Begun{},
+			query: []parameter{{"dryRun", "true stores nothing and answers with the steps, in order"}, {"queue", "true has it wait while another operation on the fleet is under way"}},
+		},
+		"/v1-drover/fleets/{name}/agents/pin": {
+			summary: "Have the agents on a fleet's hosts stay of the releases that they are of, or end that. The body is {\"pinned\"}", body: "application/json", answer: apitypes.AskedPin{},
+		},
 		"/v1-drover/fleets/{name}/remove": {summary: "Remove a fleet; 409 while it has machines", answer: apitypes.Fleet{}, query: []parameter{{"force", "true forgets its machines with it"}}},
 		"/v1-drover/machines/{namespace}/{name}/remove": {
 			summary: "Remove a machine from its cluster or fleet", answer: apitypes.Machine{},

@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
+	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/test/openapi"
 )
 
@@ -112,4 +114,9 @@ func drovers(rows []route.Row) []string {
 	}
 	slices.Sort(patterns)
 	return patterns
+}
+
+// outline is the handlers as far as the table is made of them.
+func outline() handlers {
+	return handlers{kube: *kube.New(kube.Options{}), v1: steve.New(steve.Options{Others: Options{}.typesOfV1(nil)})}
 }

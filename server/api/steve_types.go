@@ -3,7 +3,6 @@
 package api
 
 import (
-	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/kube/persons"
 	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/api/steve"
@@ -23,9 +22,4 @@ func (o Options) typesOfV1(p *people.People) []steve.Type {
 	}
 	types = append(types, (&secrets.API{State: o.State}).Type())
 	return append(types, stevetypes.Of(o.State, o.Now)...)
-}
-
-// outline is the handlers as far as the table is made of them.
-func outline() handlers {
-	return handlers{kube: *kube.New(kube.Options{}), v1: steve.New(steve.Options{Others: Options{}.typesOfV1(nil)})}
 }

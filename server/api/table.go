@@ -11,7 +11,6 @@ import (
 
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/access"
-	"github.com/drover-project/drover/server/api/auditing"
 	"github.com/drover-project/drover/server/api/authconfigs"
 	"github.com/drover-project/drover/server/api/clusterresources"
 	"github.com/drover-project/drover/server/api/ext"
@@ -22,7 +21,6 @@ import (
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/preferences"
 	"github.com/drover-project/drover/server/api/projectsecrets"
-	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/api/steve"
@@ -42,7 +40,7 @@ type handlers struct {
 	upgrades native.UpgradeAPI
 	rescue   native.BackupAPI
 	files    native.SnapshotAPI
-	trail    *auditing.API
+	trail    native.AuditAPI
 	login    *login.API
 	people   *access.API
 	// removeBackup is about snapshots of RKE1.
@@ -61,7 +59,7 @@ type handlers struct {
 	// outside are directories.
 	outside *authconfigs.API
 	// releases are those of both distributions.
-	releases *releases.API
+	releases management.Releases
 	// kube has clusters, machines and settings in the form of Kubernetes.
 	kube kube.API
 	// page is for people with a browser.
@@ -255,11 +253,11 @@ func directoryRows(h handlers) []row {
 func secretRows(in *projectsecrets.API) []row {
 	of := func(verb auth.Verb) route.Access { return route.Object(verb, auth.ProjectSecret) }
 	return []row{
-		{"GET", "/v3/projects/{context}/secrets", of(auth.List).Reveals(), in.List},
-		{"POST", "/v3/projects/{context}/secrets", of(auth.Create), in.Create},
-		{"GET", "/v3/projects/{context}/secrets/{id}", of(auth.Get).Reveals(), in.Get},
-		{"PUT", "/v3/projects/{context}/secrets/{id}", of(auth.Update), in.Update},
-		{"DELETE", "/v3/projects/{context}/secrets/{id}", of(auth.Remove), in.Remove},
+		{"GET", "/v3/projects/{context}/secrets", of(auth.List).Reveals(), route.Of(in.Secrets, in.List)},
+		{"POST", "/v3/projects/{context}/secrets", of(auth.Create), route.Of(in.Secrets, in.Create)},
+		{"GET", "/v3/projects/{context}/secrets/{id}", of(auth.Get).Reveals(), route.Of(in.Secret, in.Get)},
+		{"PUT", "/v3/projects/{context}/secrets/{id}", of(auth.Update), route.Of(in.Secret, in.Update)},
+		{"DELETE", "/v3/projects/{context}/secrets/{id}", of(auth.Remove), route.Of(in.Secret, in.Remove)},
 	}
 }
 
@@ -293,21 +291,6 @@ func peopleRows(v3 *management.API, p *access.API) []row {
 		rows = append(rows, bindings.rows(v3)...)
 	}
 	return rows
-}
-
-// fleetRows are machines without a cluster, in drover's own API.
-func fleetRows(fleet native.FleetAPI) []row {
-	may, object := route.May, route.Object
-	return []row{
-		{"GET", "/v1-drover/machines/{namespace}/{name}/containers", object(auth.Action("logs"), auth.Machine).Reveals(), fleet.Ask("containers")},
-		{"GET", "/v1-drover/fleets", may(auth.ListAll, auth.Fleet), fleet.List},
-		{"GET", "/v1-drover/fleets/{name}", object(auth.Get, auth.Fleet), route.Of(fleet.Fleet, fleet.Get)},
-		{"GET", "/v1-drover/fleets/{name}/why", object(auth.Get, auth.Fleet), route.Of(fleet.Fleet, fleet.Why)},
-		{"POST", "/v1-drover/fleets/{name}/join", may(auth.Create, auth.Fleet), fleet.Join},
-		{"POST", "/v1-drover/fleets/{name}/plan", object(auth.Update, auth.Fleet), route.Of(fleet.Fleet, fleet.Give)},
-		{"POST", "/v1-drover/fleets/{name}/remove", object(auth.Remove, auth.Fleet), route.Of(fleet.Fleet, fleet.Remove)},
-		{"POST", "/v1-drover/machines/{namespace}/{name}/remove", object(auth.Remove, auth.Machine), route.Of(fleet.Machine, fleet.RemoveMachine)},
-	}
 }
 
 // steveRows are /v1, which is also found as the API of the cluster "local".
@@ -394,50 +377,38 @@ func namespaceRows(of *kube.Resource, agents route.Handler) []row {
 	}
 }
 
+// resourceRows are what can be done with the objects of a resource, and where: one of namespaces is listed and made without one, too.
+func resourceRows(r *kube.Resource) (rows []row) {
+	all := "/apis/" + r.APIVersion() + "/" + r.Plural
+	paths := []string{all}
+	if r.Namespaced {
+		all = "/apis/" + r.APIVersion() + "/namespaces/{namespace}/" + r.Plural
+		paths = append(paths, all)
+	}
+	add := func(verb, method, at string, of auth.Verb, serve route.Handler) {
+		if slices.Contains(r.Verbs, verb) {
+			rows = append(rows, row{method, at, route.Kubernetes(of, r.Of), serve})
+		}
+	}
+	for _, at := range paths {
+		add("list", "GET", at, auth.List, r.List)
+		add("create", "POST", at, auth.Create, route.Of(r.Begin, r.Create))
+	}
+	one := all + "/{name}"
+	add("get", "GET", one, auth.Get, r.Get)
+	add("update", "PUT", one, auth.Update, route.Of(r.Begin, r.Replace))
+	add("patch", "PATCH", one, auth.Patch, route.Of(r.Begin, r.Patch))
+	add("delete", "DELETE", one, auth.Remove, route.Of(r.Begin, r.Remove))
+	return rows
+}
+
 // kubeRows are clusters, machines and settings in the form of Kubernetes. All of it, discovery and plan Secrets
 // included, is also found as the API of the cluster "local".
 func kubeRows(k kube.API, agents route.Handler, kept *secrets.API) []row {
-	is, anybody := route.Kubernetes, route.KubernetesLogin
-	cl, machine, managed, setting := k.Clusters, k.Machines, k.Management, k.Settings
-	rows := []row{
-		{"GET", "/apis/provisioning.cattle.io/v1/clusters", is(auth.List, auth.ProvisionedCluster), cl.List},
-		{"POST", "/apis/provisioning.cattle.io/v1/clusters", is(auth.Create, auth.ProvisionedCluster), cl.Create},
-		{"GET", "/apis/provisioning.cattle.io/v1/namespaces/{namespace}/clusters", is(auth.List, auth.ProvisionedCluster), cl.List},
-		{"POST", "/apis/provisioning.cattle.io/v1/namespaces/{namespace}/clusters", is(auth.Create, auth.ProvisionedCluster), cl.Create},
-		{"GET", "/apis/provisioning.cattle.io/v1/namespaces/{namespace}/clusters/{name}", is(auth.Get, auth.ProvisionedCluster), cl.Get},
-		{"PUT", "/apis/provisioning.cattle.io/v1/namespaces/{namespace}/clusters/{name}", is(auth.Update, auth.ProvisionedCluster), cl.Replace},
-		{"PATCH", "/apis/provisioning.cattle.io/v1/namespaces/{namespace}/clusters/{name}", is(auth.Patch, auth.ProvisionedCluster), cl.Patch},
-		{"DELETE", "/apis/provisioning.cattle.io/v1/namespaces/{namespace}/clusters/{name}", is(auth.Remove, auth.ProvisionedCluster), cl.Remove},
-
-		{"GET", "/apis/cluster.x-k8s.io/v1beta1/machines", is(auth.List, auth.ClusterMachine), machine.List},
-		{"GET", "/apis/cluster.x-k8s.io/v1beta1/namespaces/{namespace}/machines", is(auth.List, auth.ClusterMachine), machine.List},
-		{"GET", "/apis/cluster.x-k8s.io/v1beta1/namespaces/{namespace}/machines/{name}", is(auth.Get, auth.ClusterMachine), machine.Get},
-
-		{"GET", "/apis/management.cattle.io/v3/clusters", is(auth.List, auth.Cluster), managed.List},
-		{"GET", "/apis/management.cattle.io/v3/clusters/{name}", is(auth.Get, auth.Cluster), managed.Get},
-		{"DELETE", "/apis/management.cattle.io/v3/clusters/{name}", is(auth.Remove, auth.Cluster), managed.Remove},
-
-		{"GET", "/apis/management.cattle.io/v3/settings", is(auth.List, auth.Setting), setting.List},
-		{"GET", "/apis/management.cattle.io/v3/settings/{name}", is(auth.Get, auth.Setting), setting.Get},
-		{"PUT", "/apis/management.cattle.io/v3/settings/{name}", is(auth.Update, auth.Setting), setting.Replace},
-		{"PATCH", "/apis/management.cattle.io/v3/settings/{name}", is(auth.Patch, auth.Setting), setting.Patch},
-	}
-	for _, r := range k.OfPeople {
-		all := "/apis/management.cattle.io/v3/" + r.Plural
-		one := all + "/{name}"
-		rows = append(rows, row{"GET", all, is(auth.List, r.Of), r.List})
-		if r.Namespaced {
-			rows = append(rows, row{"POST", all, is(auth.Create, r.Of), r.Create})
-			all = "/apis/management.cattle.io/v3/namespaces/{namespace}/" + r.Plural
-			one = all + "/{name}"
-			rows = append(rows, row{"GET", all, is(auth.List, r.Of), r.List})
-		}
-		rows = append(rows,
-			row{"POST", all, is(auth.Create, r.Of), r.Create},
-			row{"GET", one, is(auth.Get, r.Of), r.Get},
-			row{"PUT", one, is(auth.Update, r.Of), r.Replace},
-			row{"PATCH", one, is(auth.Patch, r.Of), r.Patch},
-			row{"DELETE", one, is(auth.Remove, r.Of), r.Remove})
+	anybody := route.KubernetesLogin
+	var rows []row
+	for _, r := range append([]*kube.Resource{k.Clusters, k.Machines, k.Management, k.Settings}, k.OfPeople...) {
+		rows = append(rows, resourceRows(r)...)
 	}
 	rows = append(rows, []row{
 		{"POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", anybody(), k.Reviews.CanI},
@@ -465,7 +436,7 @@ func kubeRows(k kube.API, agents route.Handler, kept *secrets.API) []row {
 }
 
 // releaseRows are the versions in Rancher's form.
-func releaseRows(r *releases.API) []row {
+func releaseRows(r management.Releases) []row {
 	var rows []row
 	for _, runtime := range versions.Runtimes() {
 		at := "/v1-" + string(runtime) + "-release"

@@ -37,12 +37,12 @@ func managementRows(h handlers) []row {
 		{"POST", "/v3/clusters/{context}/tokens", object(auth.Create, auth.Token), v3.TypeIn("cluster", body(v3.CreateToken))},
 		{"GET", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.List, auth.RegistrationToken).Reveals(), v3.ListIn("cluster")},
 		{"POST", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.Create, auth.RegistrationToken), v3.TypeIn("cluster", body(v3.CreateRegistrationToken))},
-		{"GET", "/v3/clusters/{context}/namespaces", object(auth.List, auth.Namespace), h.inside.ListNamespaces},
-		{"POST", "/v3/clusters/{context}/namespaces", object(auth.Create, auth.Namespace), h.inside.CreateNamespace},
-		{"GET", "/v3/clusters/{context}/namespaces/{id}", object(auth.Get, auth.Namespace), h.inside.GetNamespace},
-		{"PUT", "/v3/clusters/{context}/namespaces/{id}", object(auth.Update, auth.Namespace), h.inside.UpdateNamespace},
-		{"DELETE", "/v3/clusters/{context}/namespaces/{id}", object(auth.Remove, auth.Namespace), h.inside.RemoveNamespace},
-		{"POST", "/v3/clusters/{context}/namespaces/{id}?action=move", object(auth.Action("move"), auth.Namespace), h.inside.MoveNamespace},
+		{"GET", "/v3/clusters/{context}/namespaces", object(auth.List, auth.Namespace), route.Of(h.inside.Namespaces, h.inside.ListNamespaces)},
+		{"POST", "/v3/clusters/{context}/namespaces", object(auth.Create, auth.Namespace), route.Of(h.inside.Namespaces, h.inside.CreateNamespace)},
+		{"GET", "/v3/clusters/{context}/namespaces/{id}", object(auth.Get, auth.Namespace), route.Of(h.inside.Namespace, h.inside.GetNamespace)},
+		{"PUT", "/v3/clusters/{context}/namespaces/{id}", object(auth.Update, auth.Namespace), route.Of(h.inside.Namespace, h.inside.UpdateNamespace)},
+		{"DELETE", "/v3/clusters/{context}/namespaces/{id}", object(auth.Remove, auth.Namespace), route.Of(h.inside.Namespace, h.inside.RemoveNamespace)},
+		{"POST", "/v3/clusters/{context}/namespaces/{id}?action=move", object(auth.Action("move"), auth.Namespace), route.Of(h.inside.Namespace, h.inside.MoveNamespace)},
 		{"*", "/v3/clusters/{context}/{link...}", object(auth.Get, auth.Cluster), v3.UnknownIn("cluster")},
 
 		{"GET", "/v3/clusterregistrationtokens", may(auth.List, auth.RegistrationToken).Reveals(), v3.List},
@@ -121,6 +121,23 @@ func droverRows(h handlers) []row {
 		{"GET", "/v1-drover/backup", may(auth.Create, auth.Backup).Opens(), h.rescue.Make},
 		{"GET", "/v1-drover/audit", may(auth.ListAll, auth.Audit), h.trail.List},
 		{"GET", "/v1-drover/backups", may(auth.ListAll, auth.Backup), h.rescue.Status},
+	}
+}
+
+// fleetRows are machines without a cluster, in drover's own API.
+func fleetRows(fleet native.FleetAPI) []row {
+	may, object := route.May, route.Object
+	return []row{
+		{"GET", "/v1-drover/machines/{namespace}/{name}/containers", object(auth.Action("logs"), auth.Machine).Reveals(), fleet.Ask("containers")},
+		{"GET", "/v1-drover/fleets", may(auth.ListAll, auth.Fleet), fleet.List},
+		{"GET", "/v1-drover/fleets/{name}", object(auth.Get, auth.Fleet), route.Of(fleet.Fleet, fleet.Get)},
+		{"GET", "/v1-drover/fleets/{name}/why", object(auth.Get, auth.Fleet), route.Of(fleet.Fleet, fleet.Why)},
+		{"POST", "/v1-drover/fleets/{name}/join", may(auth.Create, auth.Fleet), fleet.Join},
+		{"POST", "/v1-drover/fleets/{name}/plan", object(auth.Update, auth.Fleet), route.Of(fleet.Fleet, fleet.Give)},
+		{"POST", "/v1-drover/fleets/{name}/operations", object(auth.Update, auth.Fleet), route.Of(fleet.Fleet, fleet.Begin)},
+		{"POST", "/v1-drover/fleets/{name}/agents/pin", object(auth.Update, auth.Fleet), route.Of(fleet.Fleet, native.AgentAPI{API: fleet.API}.PinFleet)},
+		{"POST", "/v1-drover/fleets/{name}/remove", object(auth.Remove, auth.Fleet), route.Of(fleet.Fleet, fleet.Remove)},
+		{"POST", "/v1-drover/machines/{namespace}/{name}/remove", object(auth.Remove, auth.Machine), route.Of(fleet.Machine, fleet.RemoveMachine)},
 	}
 }
 

@@ -107,9 +107,7 @@ func (e *ChangedError) Error() string {
 }
 
 // Apply stores all documents in one transaction, or none of them. In a dry run it
-// stores nothing and returns what it would have done, with the decision that would follow.
-// A conflict with another write is a *store.ConflictError; calling again is safe. What goes beyond the
-// limits is a *LimitError; *operations.BusyError says that another operation is under way, and *operations.QueueFullError
+// stores nothing and returns what it would have done, with the decision that would follow. What goes beyond the limits is a *LimitError; *operations.BusyError says that another operation is under way, and *operations.QueueFullError
 // that too many wait.
 func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, request Request) ([]Result, error) {
 	return a.ApplyStream(ctx, clusterspec.Stream{Clusters: docs}, request)
@@ -117,6 +115,10 @@ func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, reques
 
 // ApplyStream is Apply with the Secrets and ConfigMaps of a stream, whose results come first. The errors are those of Apply.
 func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, request Request) ([]Result, error) {
+	return store.RetryFor(func() ([]Result, error) { return a.apply(ctx, stream, request) })
+}
+
+func (a *Applier) apply(ctx context.Context, stream clusterspec.Stream, request Request) ([]Result, error) {
 	writings, given, err := references.Prepare(a.State, request.Who, stream.Objects)
 	if err != nil {
 		return nil, err
@@ -203,7 +205,7 @@ func (a *Applier) one(doc clusterspec.Document, request Request, find references
 		return result, cluster, nil, &RemovingError{Cluster: string(key)}
 	}
 	next := withDocument(cluster, doc, request.Whole)
-	if err := clusterspec.CheckChange(documentOf(cluster), documentOf(next), clusterspec.Live{Versions: a.Running(cluster), Started: cluster.Status.Initialized}); err != nil {
+	if err := clusterspec.CheckChange(documentOf(cluster), documentOf(next), clusterspec.Live{Versions: Running(a.State, cluster), Started: cluster.Status.Initialized}); err != nil {
 		return result, cluster, nil, err
 	}
 	if next.Generation == cluster.Generation && cluster.Status.Halted == cluster.Generation {
@@ -263,7 +265,7 @@ func (a *Applier) operate(ctx context.Context, result *Result, doc clusterspec.D
 // upgradedFrom is the version from which a cluster would be upgraded: the one that it is to have, or the one that runs
 // where its roll-out was stopped before it began.
 func (a *Applier) upgradedFrom(cluster records.Cluster) string {
-	wanted, all := cluster.Spec.KubernetesVersion, a.Running(cluster)
+	wanted, all := cluster.Spec.KubernetesVersion, Running(a.State, cluster)
 	if cluster.Status.Halted != cluster.Generation || len(all) == 0 || slices.ContainsFunc(all, func(v string) bool { return v != all[0] }) {
 		return wanted
 	}
@@ -271,9 +273,7 @@ func (a *Applier) upgradedFrom(cluster records.Cluster) string {
 }
 
 // Running are the Kubernetes versions that a cluster's API and nodes report, as far as they were seen.
-func (a *Applier) Running(cluster records.Cluster) []string { return running(a.State, cluster) }
-
-func running(s *state.State, cluster records.Cluster) []string {
+func Running(s *state.State, cluster records.Cluster) []string {
 	var all []string
 	if cluster.Status.Version != "" {
 		all = append(all, cluster.Status.Version)

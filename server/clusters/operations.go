@@ -162,7 +162,7 @@ func readParams(o operations.Operation) (params, error) {
 func stale(s *state.State, cluster records.Cluster, doc clusterspec.Document) error {
 	before, after := documentOf(cluster), doc
 	after.Metadata.Annotations = merged(cluster.Annotations, doc.Metadata.Annotations)
-	return clusterspec.CheckChange(before, after, clusterspec.Live{Versions: running(s, cluster), Started: cluster.Status.Initialized})
+	return clusterspec.CheckChange(before, after, clusterspec.Live{Versions: Running(s, cluster), Started: cluster.Status.Initialized})
 }
 
 func documentOf(cluster records.Cluster) clusterspec.Document {

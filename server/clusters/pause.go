@@ -84,17 +84,38 @@ func Annotate(ctx context.Context, s *state.State, key records.ClusterKey, name,
 		if err := may(c); err != nil {
 			return c, err
 		}
-		if c.Annotations[name] == text {
-			return c, store.ErrUnchanged
-		}
-		c.Annotations = maps.Clone(c.Annotations)
-		if c.Annotations == nil {
-			c.Annotations = map[string]string{}
-		}
-		c.Annotations[name] = text
-		if text == "" {
-			delete(c.Annotations, name)
-		}
-		return c, nil
+		return c, annotate(&c.Object, name, text)
 	})
+}
+
+// annotate gives an object an annotation, or takes it off with an empty text; store.ErrUnchanged says that it was so already.
+func annotate(o *records.Object, name, text string) error {
+	if o.Annotations[name] == text {
+		return store.ErrUnchanged
+	}
+	o.Annotations = maps.Clone(o.Annotations)
+	if o.Annotations == nil {
+		o.Annotations = map[string]string{}
+	}
+	o.Annotations[name] = text
+	if text == "" {
+		delete(o.Annotations, name)
+	}
+	return nil
+}
+
+// PinAgents has the agents on the hosts of a cluster or a fleet stay of the releases that they are of, or ends that. The errors are those of the store.
+func PinAgents(ctx context.Context, s *state.State, key records.ClusterKey, pinned bool) (err error) {
+	text := map[bool]string{true: "true"}[pinned]
+	if key.Fleet() {
+		_, err = s.Fleets.Modify(ctx, string(key), func(f records.Fleet) (records.Fleet, error) {
+			return f, annotate(&f.Object, clusterspec.PinAgents, text)
+		})
+	} else {
+		_, err = Annotate(ctx, s, key, clusterspec.PinAgents, text, func(records.Cluster) error { return nil })
+	}
+	if err != nil {
+		return fmt.Errorf("pin the agents of %s: %w", key.Home(), err)
+	}
+	return nil
 }

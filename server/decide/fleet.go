@@ -51,7 +51,7 @@ func (s FleetSnapshot) snapshot() pass.Snapshot {
 	machines := slices.Clone(s.Machines)
 	slices.SortFunc(machines, func(a, b pass.Machine) int { return strings.Compare(a.Name, b.Name) })
 	return pass.Snapshot{
-		Now: s.Now, Leading: s.Leading, Cluster: records.Cluster{Object: s.Fleet.Object, ID: s.Fleet.ID}, Machines: machines, Operation: s.Operation, Memo: s.Memo,
+		Now: s.Now, Leading: s.Leading, Cluster: s.Fleet.AsCluster(), Machines: machines, Operation: s.Operation, Memo: s.Memo,
 	}
 }
 
@@ -74,6 +74,7 @@ func fleetPass(s FleetSnapshot) *pass.Pass {
 	give(p)
 	giving(p)
 	rehearse(p, s.Given)
+	rollout.Fleet(p)
 	return p
 }
 
@@ -142,7 +143,7 @@ func give(p *pass.Pass) {
 			m.Retry.Now = true
 		default:
 			begun++
-			m.Wanted = given.Bytes
+			m.Wanted, m.Next.GivenPlan = given.Bytes, ""
 			rollout.Deliver(p, m)
 		}
 	}

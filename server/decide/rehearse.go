@@ -68,7 +68,7 @@ func end(p *pass.Pass, o operations.Operation, to operations.State, reason strin
 
 // hand delivers one of the plans to the machine, and has its task begin.
 func hand(p *pass.Pass, o operations.Operation, m *pass.Member, plan []byte, t operations.Task) operations.Operation {
-	m.Wanted = plan
+	m.Wanted, m.Next.GivenPlan = plan, ""
 	rollout.Deliver(p, m)
 	t.State, t.Progress, t.Message = operations.TaskRunning, string(records.ApplyingPlan), ""
 	t.Attempts++

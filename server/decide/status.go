@@ -83,7 +83,7 @@ func sameStatus(a, b records.MachineStatus) bool {
 
 func samePlace(a, b records.MachineStatus) bool {
 	return a.Init == b.Init && a.Member == b.Member && a.Relabelled == b.Relabelled && a.Leaves == b.Leaves && a.Cleared == b.Cleared && a.Restarts == b.Restarts &&
-		a.JoinURL == b.JoinURL && a.JoinedTo == b.JoinedTo && sameGiven(a.Given, b.Given)
+		a.JoinURL == b.JoinURL && a.JoinedTo == b.JoinedTo && a.GivenPlan == b.GivenPlan && sameGiven(a.Given, b.Given)
 }
 
 func sameGiven(a, b *records.Given) bool {

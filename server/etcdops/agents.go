@@ -44,12 +44,13 @@ func (a *Service) agents(c records.Cluster, r *steps.Request) error {
 	if len(r.Machines) > 0 {
 		return a.has(c, r.Machines)
 	}
+	home := records.ClusterKey(c.Key()).Home()
 	if c.Annotations[clusterspec.PinAgents] == "true" {
-		return admission.Invalid("the agents of cluster %s are pinned: drover agents unpin %s ends that, and --machine updates one nevertheless", c.Name, c.Name)
+		return admission.Invalid("the agents of %s are pinned: drover agents unpin %s ends that, and --machine updates one nevertheless", home, c.Name)
 	}
 	behind := a.Behind(c)
 	if len(behind) == 0 {
-		return admission.Invalid("no machine of cluster %s has an agent of another release than %s, as far as that is known (drover agents ls): one without a tunnel is not, and Rancher's is replaced by install.sh", c.Name, a.Agents.Release)
+		return admission.Invalid("no machine of %s has an agent of another release than %s, as far as that is known (drover agents ls): one without a tunnel is not, and Rancher's is replaced by install.sh", home, a.Agents.Release)
 	}
 	r.Machines = behind[:min(len(behind), steps.MaxMachines)]
 	return nil
@@ -59,7 +60,7 @@ func (a *Service) agents(c records.Cluster, r *steps.Request) error {
 func (a *Service) has(c records.Cluster, names []string) error {
 	for _, name := range names {
 		if d, ok := a.State.Machines.Get(c.Namespace + "/" + name); !ok || d.Value.Cluster() != records.ClusterKey(c.Key()) {
-			return admission.Invalid("cluster %s has no machine %.80q", c.Name, name)
+			return admission.Invalid("%s has no machine %.80q", records.ClusterKey(c.Key()).Home(), name)
 		}
 	}
 	return nil

@@ -67,11 +67,10 @@ func (a *Service) Begin(ctx context.Context, key records.ClusterKey, ask Request
 }
 
 func (a *Service) begin(ctx context.Context, key records.ClusterKey, ask Request) (operations.Operation, error) {
-	cluster, ok := a.State.Clusters.Get(string(key))
-	if !ok {
-		return operations.Operation{}, fmt.Errorf("begin %s: %w", ask.Kind, &store.NotFoundError{Collection: "clusters", Key: string(key)})
+	c, writing, err := a.subject(key)
+	if err != nil {
+		return operations.Operation{}, fmt.Errorf("begin %s: %w", ask.Kind, err)
 	}
-	c := cluster.Value
 	if err := a.complete(c, &ask); err != nil {
 		return operations.Operation{}, err
 	}
@@ -80,7 +79,7 @@ func (a *Service) begin(ctx context.Context, key records.ClusterKey, ask Request
 		return operations.Operation{}, err
 	}
 	o, writes, _, err := admission.Begin(ctx, a.State, admission.Request{
-		Subject: key, Kind: ask.Kind, Title: title(c.Name, ask), By: ask.By, Generation: c.Generation, Turn: ask.Turn,
+		Subject: key, Kind: ask.Kind, Title: title(key, ask), By: ask.By, Generation: c.Generation, Turn: ask.Turn,
 		Params: params{ask.Request},
 	}, a.Now)
 	if err != nil {
@@ -95,12 +94,28 @@ func (a *Service) begin(ctx context.Context, key records.ClusterKey, ask Request
 			noted = map[operations.Kind]records.Requested{}
 		}
 		noted[ask.Kind] = records.Requested{Value: ask.Requested, Operation: o.ID, Phase: records.RequestStarted}
-		cluster.Value.Requests = noted
+		c.Requests = noted
 	}
-	if _, err := a.State.Store.Commit(ctx, append(append(writes, token...), a.State.Clusters.Updating(cluster))...); err != nil {
-		return o, fmt.Errorf("begin %s on cluster %s: %w", ask.Kind, key, err)
+	if _, err := a.State.Store.Commit(ctx, append(append(writes, token...), writing(c))...); err != nil {
+		return o, fmt.Errorf("begin %s on %s: %w", ask.Kind, key.Home(), err)
 	}
 	return o, nil
+}
+
+// subject is the cluster or the fleet of a key, a fleet as records.Fleet.AsCluster, and what writes it: a fleet as it is, so that nothing begins
+// on one that is being removed. The error is a *store.NotFoundError.
+func (a *Service) subject(key records.ClusterKey) (c records.Cluster, writing func(records.Cluster) store.Op, err error) {
+	if d, ok := a.State.Fleets.Get(string(key)); ok {
+		return d.Value.AsCluster(), func(records.Cluster) store.Op { return a.State.Fleets.Updating(d) }, nil
+	}
+	d, ok := a.State.Clusters.Get(string(key))
+	if !ok {
+		return c, nil, &store.NotFoundError{Collection: "clusters", Key: string(key)}
+	}
+	return d.Value, func(c records.Cluster) store.Op {
+		d.Value = c
+		return a.State.Clusters.Updating(d)
+	}, nil
 }
 
 // params are those of an operation.
@@ -125,11 +140,10 @@ func (a *Service) token(key records.ClusterKey, ask *Request) ([]store.Op, error
 // Draft is the operation that a request would become, of which nothing is stored. The error is an *admission.InvalidError or a
 // *store.NotFoundError, as in Begin.
 func (a *Service) Draft(key records.ClusterKey, ask Request) (operations.Operation, error) {
-	cluster, ok := a.State.Clusters.Get(string(key))
-	if !ok {
-		return operations.Operation{}, fmt.Errorf("look at what %s would do: %w", ask.Kind, &store.NotFoundError{Collection: "clusters", Key: string(key)})
+	c, _, err := a.subject(key)
+	if err != nil {
+		return operations.Operation{}, fmt.Errorf("look at what %s would do: %w", ask.Kind, err)
 	}
-	c := cluster.Value
 	if err := a.complete(c, &ask); err != nil {
 		return operations.Operation{}, err
 	}
@@ -138,16 +152,17 @@ func (a *Service) Draft(key records.ClusterKey, ask Request) (operations.Operati
 	}
 	text, err := json.Marshal(params{ask.Request})
 	if err != nil {
-		return operations.Operation{}, fmt.Errorf("look at what %s would do on cluster %s: %w", ask.Kind, key, err)
+		return operations.Operation{}, fmt.Errorf("look at what %s would do on %s: %w", ask.Kind, key.Home(), err)
 	}
 	now := a.Now().UTC()
 	return operations.Operation{
-		ID: "op-draft", Kind: ask.Kind, Subject: string(key), Title: title(c.Name, ask), Generation: c.Generation, Params: text,
+		ID: "op-draft", Kind: ask.Kind, Subject: string(key), Title: title(key, ask), Generation: c.Generation, Params: text,
 		State: operations.Running, Created: now, Started: now,
 	}, nil
 }
 
-func title(cluster string, ask Request) string {
+func title(key records.ClusterKey, ask Request) string {
+	cluster := key.Name()
 	switch ask.Kind {
 	case operations.KindSnapshot:
 		return "take a snapshot of the etcd of cluster " + cluster
@@ -163,14 +178,21 @@ func title(cluster string, ask Request) string {
 	case operations.KindRotateCA:
 		return "give cluster " + cluster + " new CAs"
 	case operations.KindUpdateAgents:
-		return fmt.Sprintf("update agents of cluster %s to %s", cluster, ask.Request.Agent.Release)
+		return fmt.Sprintf("update agents of %s to %s", key.Home(), ask.Request.Agent.Release)
 	}
 	return "rotate the encryption key of cluster " + cluster
 }
 
 // complete fills in what a request leaves out, and says what is wrong with it.
 func (a *Service) complete(c records.Cluster, ask *Request) error {
+	home := records.ClusterKey(c.Key())
 	switch {
+	case home.Fleet() && ask.Kind != operations.KindUpdateAgents:
+		return admission.Invalid("%s has no Kubernetes for %s; the agents of its machines can be updated", home.Home(), ask.Kind)
+	case home.Fleet() && !c.Deleting.IsZero():
+		return admission.Invalid("%s is being removed", home.Home())
+	case home.Fleet():
+		return a.agents(c, &ask.Request)
 	case c.Spec.Docker():
 		return admission.Invalid("cluster %s is one of RKE1, for which this is not supported here", c.Name)
 	case c.Spec.Imported():

@@ -20,6 +20,9 @@ type Fleet struct {
 	CreatorID string `json:"creatorID,omitempty"`
 }
 
+// AsCluster is the fleet in the form of a cluster without a specification, for what is done alike to both.
+func (f Fleet) AsCluster() Cluster { return Cluster{Object: f.Object, ID: f.ID} }
+
 // GivenPlan is a plan that a user gave to machines of a fleet. Sensitive. It is never changed. Key: that of the
 // operation that carries it out, "<fleet's key>/<operation's id>".
 type GivenPlan struct {

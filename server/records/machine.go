@@ -153,6 +153,9 @@ type MachineStatus struct {
 	Drain *Drain `json:"drain,omitempty"`
 	// Given are the labels and taints that the node has got; nil until it has registered.
 	Given *Given `json:"given,omitempty"`
+	// GivenPlan is, of a machine of a fleet, the checksum of the plan that it was given and has carried out, once an update of its agent has
+	// taken the place of that plan's instructions.
+	GivenPlan string `json:"givenPlan,omitempty"`
 	// Leaves says of a machine that leaves that something has begun for it, in its cluster or on its host.
 	Leaves bool `json:"leaves,omitempty"`
 	// Cleared says of a machine that leaves that the cluster has no node and no member of it any more.

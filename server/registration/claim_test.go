@@ -9,7 +9,6 @@ import (
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
-	"github.com/drover-project/drover/server/registration/claim"
 )
 
 // settle has the machine's agent connect, as the controller records it.
@@ -27,7 +26,7 @@ func (f *fixture) settle(t *testing.T) {
 
 // proof is the header of a host that has a machine token.
 func (f *fixture) proof(token string) map[string]string {
-	return map[string]string{claim.Header: claim.Proof(randomid.Hash(token), f.token["lab"])}
+	return map[string]string{registration.ProofHeader: registration.Proof(randomid.Hash(token), f.token["lab"])}
 }
 
 // TestWhoMayHaveAMachinesPlace: a machine id and a registration token are not enough for the
@@ -45,11 +44,13 @@ func TestWhoMayHaveAMachinesPlace(t *testing.T) {
 		{"no proof", true, func(*fixture, string) map[string]string { return nil }, "without this machine's token"},
 		{"another token", true, func(f *fixture, token string) map[string]string { return f.proof(token + "x") }, "with a wrong token of this machine"},
 		{"a proof for another registration token", true, func(f *fixture, token string) map[string]string {
-			return map[string]string{claim.Header: claim.Proof(randomid.Hash(token), f.token["other"])}
+			return map[string]string{registration.ProofHeader: registration.Proof(randomid.Hash(token), f.token["other"])}
 		}, "with a wrong token of this machine"},
-		{"the token itself", true, func(_ *fixture, token string) map[string]string { return map[string]string{claim.Header: token} }, "with a wrong token of this machine"},
+		{"the token itself", true, func(_ *fixture, token string) map[string]string {
+			return map[string]string{registration.ProofHeader: token}
+		}, "with a wrong token of this machine"},
 		{"what the store has of it", true, func(_ *fixture, token string) map[string]string {
-			return map[string]string{claim.Header: randomid.Hash(token)}
+			return map[string]string{registration.ProofHeader: randomid.Hash(token)}
 		}, "with a wrong token of this machine"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/clientip"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/registration/claim"
 	"github.com/drover-project/drover/server/registration/hostrequest"
 	"github.com/drover-project/drover/server/store"
 )
@@ -99,7 +98,7 @@ func (g *Registration) register(ctx context.Context, r *http.Request) (connectio
 	var exists *store.ExistsError
 	for try := range tries {
 		var done registered
-		done, err = g.store(ctx, to, asked, from, claim.Asked{Proof: r.Header.Get(claim.Header), RegistrationToken: bearer, Source: from.Source})
+		done, err = g.store(ctx, to, asked, from, claim{Proof: r.Header.Get(ProofHeader), RegistrationToken: bearer, Source: from.Source})
 		if errors.As(err, &conflict) || errors.As(err, &exists) {
 			if err := pause(ctx, time.Duration(try+1)*5*time.Millisecond); err != nil {
 				return connection{}, nil, err
@@ -176,7 +175,7 @@ func (d registered) warnings() []string {
 }
 
 // store writes the machine and its plan Secret, both or none.
-func (g *Registration) store(ctx context.Context, to home, asked hostrequest.Request, from records.Origin, by claim.Asked) (registered, error) {
+func (g *Registration) store(ctx context.Context, to home, asked hostrequest.Request, from records.Origin, by claim) (registered, error) {
 	if err := g.elsewhere(to, asked.MachineID); err != nil {
 		return registered{}, err
 	}
@@ -198,7 +197,7 @@ func (g *Registration) store(ctx context.Context, to home, asked hostrequest.Req
 }
 
 // storeAgain writes what becomes of a machine that registers again.
-func (g *Registration) storeAgain(ctx context.Context, current store.Document[records.Machine], asked hostrequest.Request, by claim.Asked, now time.Time) (registered, error) {
+func (g *Registration) storeAgain(ctx context.Context, current store.Document[records.Machine], asked hostrequest.Request, by claim, now time.Time) (registered, error) {
 	old := current.Value
 	if !old.Deleting.IsZero() {
 		return registered{}, norman.Errorf(http.StatusConflict, norman.Conflict,
@@ -206,7 +205,7 @@ func (g *Registration) storeAgain(ctx context.Context, current store.Document[re
 	}
 	secretKey := old.Namespace + "/" + old.PlanSecretName()
 	proved, ok := g.retiring.proves(old, by)
-	if _, connected := g.watching(secretKey); !ok && !claim.Allowed(old, now) && (claim.Settled(old) || connected) {
+	if _, connected := g.watching(secretKey); !ok && !now.Before(old.RejoinUntil) && (settled(old) || connected) {
 		return registered{}, g.refuseClaim(ctx, current, by, now)
 	}
 	secret, hasSecret := g.state.PlanSecrets.Get(secretKey)
@@ -215,7 +214,7 @@ func (g *Registration) storeAgain(ctx context.Context, current store.Document[re
 		return registered{}, g.record(ctx, current, v)
 	}
 	v.Machine.Labels = hostrequest.Undescribe(old).Labels
-	current.Value = claim.Done(hostrequest.Describe(v.Machine))
+	current.Value = claimed(hostrequest.Describe(v.Machine))
 	if len(v.Applied) > 0 {
 		current.Value.Generation++
 	}
@@ -237,15 +236,15 @@ func (g *Registration) storeAgain(ctx context.Context, current store.Document[re
 }
 
 // refuseClaim keeps who asked for the machine's place, and is the refusal.
-func (g *Registration) refuseClaim(ctx context.Context, current store.Document[records.Machine], by claim.Asked, now time.Time) error {
-	next, news := claim.Refuse(current.Value, by, now)
+func (g *Registration) refuseClaim(ctx context.Context, current store.Document[records.Machine], by claim, now time.Time) error {
+	next, news := refuseClaim(current.Value, by, now)
 	if news {
 		current.Value = next
 		if _, err := g.state.Machines.Update(ctx, current); err != nil {
 			return fmt.Errorf("store who asked for the place of machine %s: %w", current.Key, err)
 		}
 	}
-	return norman.Errorf(http.StatusConflict, norman.Conflict, "%s", claim.Sentence(next))
+	return norman.Errorf(http.StatusConflict, norman.Conflict, "%s", refusal(next))
 }
 
 // AllowRejoin lets one registration have the machine's place without its token, for a while. Errors are 409 and the store's.
@@ -258,7 +257,8 @@ func (g *Registration) AllowRejoin(ctx context.Context, key string) (store.Docum
 		case !m.Deleting.IsZero():
 			return m, norman.Errorf(http.StatusConflict, norman.Conflict, "machine %s is being removed; its host may join as a new one when it is gone", m.Name)
 		}
-		return claim.Allow(m, g.now().UTC().Truncate(time.Second)), nil
+		m.RejoinUntil = g.now().UTC().Truncate(time.Second).Add(rejoinLasts)
+		return m, nil
 	})
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/registration/claim"
 	"github.com/drover-project/drover/server/revocation"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -229,12 +228,12 @@ func (t *retiring) has(key, hash string) bool {
 }
 
 // proves says which of the machine's tokens, by its hash, the host of a registration has.
-func (t *retiring) proves(m records.Machine, by claim.Asked) (hash string, ok bool) {
+func (t *retiring) proves(m records.Machine, by claim) (hash string, ok bool) {
 	previous := m.PreviousTokenHash
 	if t.has(m.Key(), previous) {
 		previous = ""
 	}
-	return by.Proves(m.TokenHash, previous)
+	return by.proves(m.TokenHash, previous)
 }
 
 func (t *retiring) done(key, hash string) {

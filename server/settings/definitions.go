@@ -68,7 +68,7 @@ const (
 func definitions(d Defaults) []definition {
 	return []definition{
 		{name: "agent-image", about: "image of the node agent, in the line that Docker hosts run", by: administrators, value: "drover/rancher-agent:" + cmp.Or(d.Version, "latest"), check: image},
-		{name: AgentUpdates, about: "`automatic`: agents of clusters of k3s and RKE2 are updated to the server's release, one cluster after the other and within their maintenance windows; `manual`: when a person says so", by: administrators, value: "manual", check: oneOf("manual", Automatic)},
+		{name: AgentUpdates, about: "`automatic`: agents of fleets and of clusters of k3s and RKE2 are updated to the server's release, one of them after the other and within maintenance windows; `manual`: when a person says so", by: administrators, value: "manual", check: oneOf("manual", Automatic)},
 		{name: "agent-tls-mode", about: "`strict`: agents trust the pinned authority alone; `system-store`: also the authorities of their host", by: administrators, value: "strict", check: oneOf("strict", "system-store")},
 		{name: audit.SettingFilter, about: "rules that leave requests out of the audit log", by: administrators, check: auditFilter},
 		{name: audit.SettingLevel, about: "how much the audit log has: 0 nothing, 1 changes, ways in and refusals, 2 also what people read, 3 also the bodies of changes", by: administrators, value: "1", check: oneOf("0", "1", "2", "3")},

@@ -334,6 +334,21 @@ func (s *State) OperationsOf(cluster records.ClusterKey) []operations.Operation 
 	return all
 }
 
+// MachineCounts is how many machines each cluster and fleet has, by its id; MachineCount is one of them.
+func (s *State) MachineCounts() map[string]int {
+	counts := map[string]int{}
+	for _, d := range s.Machines.List() {
+		counts[d.Value.ClusterID]++
+	}
+	return counts
+}
+
+// MachineCount is how many machines the cluster of an id has.
+func (s *State) MachineCount(clusterID string) int {
+	d, _ := s.ClustersByID.First(clusterID)
+	return len(s.MachinesByCluster.Find(records.ClusterKey(d.Key)))
+}
+
 // Close closes the store. The error is that of the store.
 func (s *State) Close() error { return s.Store.Close() }
 

@@ -148,7 +148,7 @@ func (u *Upgrader) facts(ctx context.Context, c records.Cluster, r Request) fact
 		if !f.known && c.Spec.RKEConfig != nil && c.Spec.RKEConfig.MachineGlobalConfig[clusterspec.AllowUnknownArgs] == true {
 			_, f.known = data.Permissive(r.To)
 		}
-		f.nearest, f.running = data.Nearest(r.To), u.Clusters.Running(c)
+		f.nearest, f.running = data.Nearest(r.To), clusters.Running(u.State, c)
 		f.snapshot = !r.How.NoSnapshot && c.Annotations[clusterspec.NoSnapshot] != "true"
 		for _, s := range etcdops.Known(u.State, c, false) {
 			if ok, _ := u.Restorable(s.Value); ok && s.Value.Created.After(f.newest) {

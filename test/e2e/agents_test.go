@@ -2,8 +2,8 @@
 
 package e2e
 
-// The agents of a cluster of three hosts are updated by the server: a bad one stops at one host, and a good one comes to all though the server and a
-// host are killed meanwhile.
+// The agents of a cluster of three hosts, and of a fleet of two, are updated by the server: a bad one stops at one host, and a good one comes to all
+// though the server and a host are killed meanwhile.
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,8 +25,9 @@ import (
 	"github.com/drover-project/drover/test/realk3s"
 )
 
-// agents is a cluster whose server hands out what is in a directory.
+// agents is a cluster or a fleet of that name, whose server hands out what is in a directory.
 type agents struct {
+	name string
 	*testing.T
 	*journey.Journey
 	ctx    context.Context
@@ -35,15 +37,51 @@ type agents struct {
 }
 
 func TestAgentsOfAClusterAreUpdated(t *testing.T) {
+	a := newAgents(t, "harbour", false)
+	a.join()
+	a.badOne()
+	a.goodOne(0) // the server comes last
+	a.pinned()
+}
+
+// TestAgentsOfAFleetAreUpdated: what people gave its hosts stays there, and is not done again.
+func TestAgentsOfAFleetAreUpdated(t *testing.T) {
+	a := newAgents(t, "edge", true) // no k3s is made for these hosts
+	for i := range 2 {
+		h, err := a.Bed.Host(a.ctx, host.Options{Name: fmt.Sprint("pier-", i+1)})
+		must(t, err)
+		a.hosts = append(a.hosts, h)
+		_, err = h.Sh(a.ctx, strings.TrimSpace(a.drover("fleets", "join-command", "edge")))
+		must(t, err)
+	}
+	plan := filepath.Join(a.Dir, "plan.yaml")
+	must(t, os.WriteFile(plan, []byte(`{files: [{path: /etc/greeting, content: aGVsbG8K}], instructions: [{name: greet, command: sh, args: ["-c", "cat /etc/greeting >>/var/greeted"]}]}`), 0o600))
+	a.have("v1", "v1")
+	a.drover("machines", "plan", "--fleet", "edge", "-f", plan, "--concurrency", "0", "--wait")
+	a.badOne()
+	a.goodOne(1)
+	a.pinned()
+	if out := a.drover("machines", "plan", "--fleet", "edge", "-f", plan, "--wait"); !strings.Contains(out, "unchanged") {
+		t.Errorf("given again the plan is\n%s", out)
+	}
+	for _, h := range a.hosts {
+		if out, err := h.Sh(a.ctx, "cat /etc/greeting /var/greeted"); err != nil || out != "hello\nhello" {
+			t.Errorf("%s: %v %q", h.Name(), err, out)
+		}
+	}
+}
+
+func newAgents(t *testing.T, name string, released bool) *agents {
+	t.Helper()
 	module, err := filepath.Abs("../..")
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
-	defer cancel()
-	a := &agents{T: t, ctx: ctx, assets: t.TempDir(), made: &updates{T: t, ctx: ctx, bin: t.TempDir(), sums: map[string]string{}}}
+	t.Cleanup(cancel)
+	a := &agents{name: name, T: t, ctx: ctx, assets: t.TempDir(), made: &updates{T: t, ctx: ctx, bin: t.TempDir(), sums: map[string]string{}}}
 	a.made.build("v1", "v2", "crashes")
 	a.hands("v1")
 	a.Journey, err = journey.Start(ctx, journey.Options{
-		Dir: t.TempDir(), CacheDir: os.Getenv("DROVER_CACHE"), Module: module, Flags: []string{"--assets", a.assets}, Say: t.Logf, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Dir: t.TempDir(), CacheDir: os.Getenv("DROVER_CACHE"), Module: module, Released: released, Flags: []string{"--assets", a.assets}, Say: t.Logf, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	must(t, err)
 	t.Cleanup(func() {
@@ -52,10 +90,7 @@ func TestAgentsOfAClusterAreUpdated(t *testing.T) {
 		}
 	})
 	must(t, a.StartServer(ctx))
-	a.join()
-	a.badOne()
-	a.goodOne()
-	a.pinned()
+	return a
 }
 
 // hands has the server hand out one of the programs that were made.
@@ -124,12 +159,12 @@ func (a *agents) await(what string, limit time.Duration, is func() error) {
 func (a *agents) have(releases ...string) {
 	a.Helper()
 	a.await("agents of "+strings.Join(releases, ", "), 2*time.Minute, func() error {
-		out, err := a.Drover(a.ctx, "agents", "ls", "--cluster", "harbour")
+		out, err := a.Drover(a.ctx, "agents", "ls", "--cluster", a.name)
 		if err != nil {
 			return err
 		}
 		for i, release := range releases {
-			if !regexp.MustCompile(fmt.Sprintf(`(?m) pier-%d +harbour +%s +\S+ +behind`, i+1, release)).MatchString(out) {
+			if !regexp.MustCompile(fmt.Sprintf(`(?m) pier-%d +%s +%s +\S+ +behind`, i+1, a.name, release)).MatchString(out) {
 				err = errors.Join(err, fmt.Errorf("pier-%d has no %s:\n%s", i+1, release, out))
 			}
 		}
@@ -145,7 +180,7 @@ func (a *agents) have(releases ...string) {
 func (a *agents) badOne() {
 	a.Helper()
 	a.hands("crashes")
-	_, err := a.Drover(a.ctx, "agents", "update", "harbour", "--wait")
+	_, err := a.Drover(a.ctx, "agents", "update", a.name, "--wait")
 	if err == nil || !strings.Contains(err.Error(), "which is the first") || !strings.Contains(err.Error(), "taken back") {
 		a.Fatalf("the bad update says %v", err)
 	}
@@ -158,43 +193,43 @@ func (a *agents) badOne() {
 	if tried != 1 {
 		a.Errorf("the bad agent came to %d hosts", tried)
 	}
-	a.have("v1", "v1", "v1")
+	a.have(slices.Repeat([]string{"v1"}, len(a.hosts))...)
 }
 
-// goodOne comes to all though the server is killed when it has begun, and a host when its turn has come.
-func (a *agents) goodOne() {
+// goodOne comes to all though the server is killed when it has begun, and the host that comes last when its turn has come.
+func (a *agents) goodOne(last int) {
 	a.Helper()
 	a.hands("v2")
-	begun := regexp.MustCompile(`operation (op-\w+):`).FindStringSubmatch(a.drover("agents", "update", "harbour"))
+	begun := regexp.MustCompile(`operation (op-\w+):`).FindStringSubmatch(a.drover("agents", "update", a.name))
 	if begun == nil {
 		a.Fatal("the update has no operation")
 	}
 	must(a.T, a.KillServer(a.ctx))
 	must(a.T, a.StartServer(a.ctx))
-	last := a.hosts[0] // the server comes last
+	killed := a.hosts[last]
 	a.await("its turn", 5*time.Minute, func() error {
-		out, err := last.Sh(a.ctx, "test ! -e /etc/systemd/system/rancher-system-agent-update.service || echo yes")
+		out, err := killed.Sh(a.ctx, "test ! -e /etc/systemd/system/rancher-system-agent-update.service || echo yes")
 		if err == nil && out == "" {
 			err = errors.New("no update has begun there")
 		}
 		return err
 	})
-	must(a.T, last.Kill(a.ctx))
-	must(a.T, last.Boot(a.ctx))
+	must(a.T, killed.Kill(a.ctx))
+	must(a.T, killed.Boot(a.ctx))
 	a.drover("operations", "wait", begun[1], "--timeout", "10m")
-	a.have("v2", "v2", "v2")
+	a.have(slices.Repeat([]string{"v2"}, len(a.hosts))...)
 	a.T.Log(a.drover("operations", "show", begun[1]))
 }
 
 // pinned agents are not updated, but for one that is named.
 func (a *agents) pinned() {
 	a.Helper()
-	a.drover("agents", "pin", "harbour")
-	if _, err := a.Drover(a.ctx, "agents", "update", "harbour"); err == nil || !strings.Contains(err.Error(), "are pinned: drover agents unpin harbour") {
+	a.drover("agents", "pin", a.name)
+	if _, err := a.Drover(a.ctx, "agents", "update", a.name); err == nil || !strings.Contains(err.Error(), "are pinned: drover agents unpin "+a.name) {
 		a.Errorf("pinned agents: %v", err)
 	}
-	if out := a.drover("agents", "ls"); strings.Count(out, "pinned") != 3 {
+	if out := a.drover("agents", "ls"); strings.Count(out, "pinned") != len(a.hosts) {
 		a.Errorf("agents ls says\n%s", out)
 	}
-	a.drover("agents", "unpin", "harbour")
+	a.drover("agents", "unpin", a.name)
 }

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/server/randomid"
-	"github.com/drover-project/drover/server/registration/claim"
+	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/test/bed/process"
 )
 
@@ -131,7 +131,7 @@ func (s *server) register(id string, had ...connection) connection {
 		"X-Cattle-Labels": "cattle.io/os=linux",
 	}
 	for _, one := range had {
-		header[claim.Header] = claim.Proof(randomid.Hash(one.token(s.TB)), s.registrationToken)
+		header[registration.ProofHeader] = registration.Proof(randomid.Hash(one.token(s.TB)), s.registrationToken)
 	}
 	must(s.TB, s.call(http.MethodGet, "/v3/connect/agent", header, nil, &c))
 	if c.Namespace != namespace || c.SecretName == "" {

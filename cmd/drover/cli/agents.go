@@ -17,7 +17,8 @@ import (
 func agentsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "agents", Aliases: []string{"agent"}, Short: "The agents on hosts, their releases and their update"}
 	cmd.AddCommand(agentsList(a), agentsUpdate(a),
-		agentsPin(a, "pin", "Have the agents on a cluster's hosts stay of the releases that they are of", true), agentsPin(a, "unpin", "Let the agents on a cluster's hosts be updated again", false))
+		agentsPin(a, "pin", "Have the agents on the hosts of a cluster or a fleet stay of the releases that they are of", true),
+		agentsPin(a, "unpin", "Let the agents on the hosts of a cluster or a fleet be updated again", false))
 	return cmd
 }
 
@@ -59,17 +60,18 @@ func agentsUpdate(a *app) *cobra.Command {
 	var o askOptions
 	var machines []string
 	cmd := &cobra.Command{
-		Use: "update CLUSTER", Short: "Update the agents on a cluster's hosts to the server's release, one first and the others in waves", Args: needs("CLUSTER"),
-		Long: `Update the agents on a cluster's hosts to the server's release: all whose release is another one. One is the first; when it works, as
-many follow at a time as workers of the cluster may be away in an upgrade. Nothing restarts but the agents, and what they carry out goes on.
-A new agent that does not work is taken back by its own host, and no further machine gets it; drover operations retry goes on.`,
+		Use: "update NAME", Short: "Update the agents on the hosts of a cluster or a fleet to the server's release, one first and the others in waves", Args: needs("NAME"),
+		Long: `Update the agents on the hosts of a cluster or a fleet to the server's release: all whose release is another one. One is the first; when it
+works, as many follow at a time as workers of the cluster may be away in an upgrade, and a tenth of a fleet. Nothing restarts but the agents, and
+what they carry out goes on. A new agent that does not work is taken back by its own host, and no further machine gets it; drover operations
+retry goes on. A machine of a fleet keeps the files and probes of the plan that it has, whose instructions are not carried out again.`,
 		Example: "  drover agents update harbour --wait\n  drover agents update harbour --machine pier-4",
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
+		RunE: onHome(a, func(ctx context.Context, c *client.Client, _ string, at string) error {
 			names, err := a.machineNames(ctx, c, machines)
 			if err != nil {
 				return err
 			}
-			return a.ask(ctx, c, one, apitypes.Asked{Kind: apitypes.KindUpdateAgents, Machines: names}, o)
+			return a.ask(ctx, c, at, apitypes.Asked{Kind: apitypes.KindUpdateAgents, Machines: names}, o)
 		}),
 	}
 	cmd.Flags().StringArrayVar(&machines, "machine", nil, "only the agent of this machine, also of the same release or pinned (repeat)")
@@ -79,14 +81,14 @@ A new agent that does not work is taken back by its own host, and no further mac
 
 func agentsPin(a *app, name, short string, pinned bool) *cobra.Command {
 	return &cobra.Command{
-		Use: name + " CLUSTER", Short: short, Args: needs("CLUSTER"),
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
+		Use: name + " NAME", Short: short, Args: needs("NAME"),
+		RunE: onHome(a, func(ctx context.Context, c *client.Client, of, at string) error {
 			var answer apitypes.AskedPin
-			if err := c.Send(ctx, "POST", clusterPath(one)+"/agents/pin", apitypes.AskedPin{Pinned: pinned}, &answer); err != nil {
-				return fmt.Errorf("%s the agents of cluster %s: %w", name, one.Name, err)
+			if err := c.Send(ctx, "POST", at+"/agents/pin", apitypes.AskedPin{Pinned: pinned}, &answer); err != nil {
+				return fmt.Errorf("%s the agents of %s: %w", name, of, err)
 			}
 			return a.show(answer, func(t *table) {
-				t.Row(fmt.Sprintf("the agents of cluster %s are %sned", one.Name, name))
+				t.Row(fmt.Sprintf("the agents of %s are %sned", of, name))
 			})
 		}),
 	}

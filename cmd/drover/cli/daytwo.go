@@ -32,7 +32,7 @@ func (o *askOptions) flags(cmd *cobra.Command) {
 }
 
 // ask has the server begin an operation on a cluster.
-func (a *app) ask(ctx context.Context, c *client.Client, one apitypes.Cluster, asked apitypes.Asked, o askOptions) error {
+func (a *app) ask(ctx context.Context, c *client.Client, at string, asked apitypes.Asked, o askOptions) error {
 	q := url.Values{}
 	for name, is := range map[string]bool{"dryRun": o.dryRun, "queue": o.queue, "replace": o.replace, "noSnapshot": o.noSnapshot} {
 		if is {
@@ -40,7 +40,7 @@ func (a *app) ask(ctx context.Context, c *client.Client, one apitypes.Cluster, a
 		}
 	}
 	var begun apitypes.Begun
-	if err := c.Send(ctx, "POST", clusterPath(one)+"/operations?"+q.Encode(), asked, &begun); err != nil {
+	if err := c.Send(ctx, "POST", at+"/operations?"+q.Encode(), asked, &begun); err != nil {
 		return fmt.Errorf("%s: %w", strings.ReplaceAll(string(asked.Kind), "-", " "), err) // the server names the cluster
 	}
 	if o.dryRun {
@@ -161,7 +161,7 @@ each host looks whether it is whole.`,
 			if err != nil {
 				return err
 			}
-			return a.ask(ctx, c, one, apitypes.Asked{Kind: apitypes.KindSnapshot, Snapshot: name, Machines: names}, o)
+			return a.ask(ctx, c, clusterPath(one), apitypes.Asked{Kind: apitypes.KindSnapshot, Snapshot: name, Machines: names}, o)
 		}),
 	}
 	cmd.Flags().StringVar(&name, "name", "", "name of the snapshot (default: the cluster's ID, a random text and the time); of k3s and RKE2 the beginning of its name (default: on-demand)")
@@ -193,7 +193,7 @@ lost, register new hosts, copy the file to one of them, and restore it there.`,
 				if err != nil {
 					return err
 				}
-				return a.ask(ctx, c, one, apitypes.Asked{Kind: apitypes.KindRestore, Snapshot: args[1], KeepState: keep, Machines: names, Mode: mode}, o)
+				return a.ask(ctx, c, clusterPath(one), apitypes.Asked{Kind: apitypes.KindRestore, Snapshot: args[1], KeepState: keep, Machines: names, Mode: mode}, o)
 			})(cmd, args)
 		},
 	}
@@ -215,7 +215,7 @@ func (a *app) clustersRotate() *cobra.Command {
 		Use: "certificates NAME", Short: "Issue certificates again and deploy them host by host, also when they have ended", Args: needs("NAME"),
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
 			asked.Kind = apitypes.KindRotateCertificates
-			return a.ask(ctx, c, one, asked, o)
+			return a.ask(ctx, c, clusterPath(one), asked, o)
 		}),
 	}
 	certificates.Flags().BoolVar(&asked.CA, "ca", false, "the CAs, too, as drover clusters rotate ca does")
@@ -224,7 +224,7 @@ func (a *app) clustersRotate() *cobra.Command {
 	keys := &cobra.Command{
 		Use: "encryption-keys NAME", Short: "Encrypt every Secret with a new key; the old one goes when nothing is written with it any more", Args: needs("NAME"),
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
-			return a.ask(ctx, c, one, apitypes.Asked{Kind: apitypes.KindRotateKeys}, k)
+			return a.ask(ctx, c, clusterPath(one), apitypes.Asked{Kind: apitypes.KindRotateKeys}, k)
 		}),
 	}
 	k.flags(keys)
@@ -234,7 +234,7 @@ func (a *app) clustersRotate() *cobra.Command {
 join, and by which what etcd and its snapshots hold of the cluster's certificates and keys is read. All servers have to work. Workers
 have another token, which stays. Snapshots of before are restored with the token of then, which the server keeps.`,
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
-			return a.ask(ctx, c, one, apitypes.Asked{Kind: apitypes.KindRotateToken}, s)
+			return a.ask(ctx, c, clusterPath(one), apitypes.Asked{Kind: apitypes.KindRotateToken}, s)
 		}),
 	}
 	s.flags(token)
@@ -244,7 +244,7 @@ have another token, which stays. Snapshots of before are restored with the token
 makes the new CAs, signed by those of now too, has etcd take them, and all servers and then the workers restart. All servers have to
 work. The old CAs count until the next rotation, so that kubeconfigs that were copied off the hosts have to be renewed before it.`,
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
-			return a.ask(ctx, c, one, apitypes.Asked{Kind: apitypes.KindRotateCertificates, CA: true}, h)
+			return a.ask(ctx, c, clusterPath(one), apitypes.Asked{Kind: apitypes.KindRotateCertificates, CA: true}, h)
 		}),
 	}
 	ca.Flags().BoolVar(&h.noSnapshot, "no-snapshot", false, "begin without a snapshot of what the cluster is now, of k3s and RKE2")

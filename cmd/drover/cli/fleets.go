@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -251,6 +252,29 @@ func (h home) path() string {
 		return fleetPath(h.fleet)
 	}
 	return clustersPath + "/" + h.key
+}
+
+// String is it for people.
+func (h home) String() string {
+	if h.fleet != "" {
+		return "fleet " + h.fleet
+	}
+	return "cluster " + path.Base(h.key)
+}
+
+// onHome runs a command on the cluster or the fleet that its first argument names; at is its path.
+func onHome(a *app, do func(ctx context.Context, c *client.Client, of, at string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		one, err := a.findHome(cmd.Context(), c, args[0])
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), c, one.String(), one.path())
+	}
 }
 
 // findHome looks a cluster up as findCluster does, or a fleet.

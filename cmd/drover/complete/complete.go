@@ -34,7 +34,7 @@ type App struct {
 
 // nouns are the things that an argument NAME or ID of a command below a noun is.
 var nouns = map[string]Names{
-	"clusters": clusters, "fleets": fleets, "machines": machines, "operations": operations, "settings": settings,
+	"clusters": clusters, "fleets": fleets, "machines": machines, "operations": operations, "settings": settings, "agents": together(clusters, fleets),
 }
 
 // words are what arguments with other words in the line of usage are.

@@ -48,29 +48,32 @@ func namespaceSchema() norman.Schema {
 	}
 }
 
-// request is one about the namespaces of a cluster.
-type request struct {
+// Request is one about the namespaces of a cluster.
+type Request struct {
 	*route.Call
 	api     *API
 	cluster string
 	urls    norman.URLs
+	// namespace is the one that it is about, where it is about one.
+	namespace *corev1.Namespace
 	// known is what was recorded when the request began, or was last changed by it.
 	known membership.Known
 }
 
-func (a *API) begin(c *route.Call) (*request, error) {
+// Namespaces begins a request about the namespaces of the cluster of the path. The error is that of management.API.Context.
+func (a *API) Namespaces(c *route.Call) (*Request, error) {
 	id, urls, err := a.V3.Context(c, "cluster")
 	if err != nil {
 		return nil, err
 	}
-	return &request{Call: c, api: a, cluster: id, urls: urls, known: a.Membership.In(id)}, nil
+	return &Request{Call: c, api: a, cluster: id, urls: urls, known: a.Membership.In(id)}, nil
 }
 
 // projectOf is the project of a namespace, "" for none.
-func (r *request) projectOf(n *corev1.Namespace) string { return r.known.Of(string(n.UID), n.Name) }
+func (r *Request) projectOf(n *corev1.Namespace) string { return r.known.Of(string(n.UID), n.Name) }
 
 // record has the server record that a namespace goes into a project, from the one in which the caller was found to have rights.
-func (r *request) record(n *corev1.Namespace, to string) error {
+func (r *Request) record(n *corev1.Namespace, to string) error {
 	ctx, cancel := bounded(r.Ctx())
 	defer cancel()
 	err := r.api.Membership.Move(ctx, r.cluster, string(n.UID), n.Name, r.projectOf(n), to)
@@ -84,15 +87,15 @@ func (r *request) record(n *corev1.Namespace, to string) error {
 	return err
 }
 
-func (r *request) about(name, project string) auth.Object {
+func (r *Request) about(name, project string) auth.Object {
 	return auth.Object{Kind: auth.Namespace, Key: name, Cluster: r.cluster, Project: project}
 }
 
-func (r *request) may(verb auth.Verb, n *corev1.Namespace) bool {
+func (r *Request) may(verb auth.Verb, n *corev1.Namespace) bool {
 	return auth.May(r.Who, verb, r.about(n.Name, r.projectOf(n)))
 }
 
-func (r *request) object(n *corev1.Namespace) norman.Object {
+func (r *Request) object(n *corev1.Namespace) norman.Object {
 	state := conditions.Well()
 	if !n.DeletionTimestamp.IsZero() || n.Status.Phase == corev1.NamespaceTerminating {
 		state = conditions.New(conditions.Removing, "yes", "waiting for what is in the namespace to be removed")
@@ -106,18 +109,14 @@ func (r *request) object(n *corev1.Namespace) norman.Object {
 	return o
 }
 
-func (r *request) show(n *corev1.Namespace) map[string]any {
+func (r *Request) show(n *corev1.Namespace) map[string]any {
 	return namespaceSchema().Present(r.object(n), r.urls, norman.Allowed{
 		Update: r.may(auth.Update, n), Remove: r.may(auth.Remove, n), Action: func(string) bool { return r.may(auth.Update, n) },
 	})
 }
 
 // ListNamespaces is GET of the type: those that the caller may see.
-func (a *API) ListNamespaces(c *route.Call) (route.Answer, error) {
-	r, err := a.begin(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) ListNamespaces(c *route.Call, r *Request) (route.Answer, error) {
 	seen := map[string]*corev1.Namespace{}
 	var objects []norman.Object
 	if auth.Somewhere(c.Who, auth.Get, auth.Namespace) {
@@ -144,51 +143,49 @@ func (a *API) ListNamespaces(c *route.Call) (route.Answer, error) {
 	})}, nil
 }
 
-// namespace is the one of the path, which the caller may see and do something to.
-func (a *API) namespace(c *route.Call) (*request, *corev1.Namespace, error) {
-	r, err := a.begin(c)
+// Namespace begins a request about the namespace of the path, which the caller may see and do something to. The error is a *norman.Error: 404, 403, or that
+// of the cluster's API.
+func (a *API) Namespace(c *route.Call) (*Request, error) {
+	r, err := a.Namespaces(c)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	id := c.Param("id")
 	if !auth.Somewhere(c.Who, auth.Get, auth.Namespace) || len(validation.ValidateNamespaceName(id, false)) > 0 {
-		return nil, nil, norman.Missing("namespace", id)
+		return nil, norman.Missing("namespace", id)
 	}
 	client, err := a.client(r.cluster)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	ctx, cancel := bounded(c.Ctx())
 	defer cancel()
 	n, err := client.CoreV1().Namespaces().Get(ctx, id, metav1.GetOptions{})
 	if err != nil {
-		return nil, nil, refused("namespace", id, err)
+		return nil, refused("namespace", id, err)
 	}
 	if !r.may(auth.Get, n) {
-		return nil, nil, norman.Missing("namespace", id)
+		return nil, norman.Missing("namespace", id)
 	}
 	verb := c.Row.Access.Verb
 	if _, action := verb.ActionName(); action {
 		verb = auth.Update
 	}
 	if !r.may(verb, n) {
-		return nil, nil, c.Denied()
+		return nil, c.Denied()
 	}
-	return r, n, nil
+	r.namespace = n
+	return r, nil
 }
 
 // GetNamespace is GET of one.
-func (a *API) GetNamespace(c *route.Call) (route.Answer, error) {
-	r, n, err := a.namespace(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	return route.Answer{Status: http.StatusOK, Body: r.show(n)}, nil
+func (a *API) GetNamespace(_ *route.Call, r *Request) (route.Answer, error) {
+	return route.Answer{Status: http.StatusOK, Body: r.show(r.namespace)}, nil
 }
 
 // target is the project that a body names, where the caller may make namespaces; "" for none, for which they have to be
 // allowed that in the cluster.
-func (r *request) target(in norman.Input) (string, error) {
+func (r *Request) target(in norman.Input) (string, error) {
 	id, err := in.String("projectId")
 	if err != nil {
 		return "", err
@@ -220,11 +217,7 @@ func marked(e edit, project string) edit {
 }
 
 // CreateNamespace is POST of the type.
-func (a *API) CreateNamespace(c *route.Call) (route.Answer, error) {
-	r, err := a.begin(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) CreateNamespace(c *route.Call, r *Request) (route.Answer, error) {
 	in, err := c.Input(namespaceSchema())
 	if err != nil {
 		return route.Answer{}, err
@@ -309,7 +302,7 @@ func changed(in norman.Input) (edit, error) {
 }
 
 // patch changes a namespace, and shows it.
-func (r *request) patch(n *corev1.Namespace, e edit) (route.Answer, error) {
+func (r *Request) patch(n *corev1.Namespace, e edit) (route.Answer, error) {
 	client, err := r.api.client(r.cluster)
 	if err != nil {
 		return route.Answer{}, err
@@ -330,11 +323,7 @@ func (r *request) patch(n *corev1.Namespace, e edit) (route.Answer, error) {
 }
 
 // UpdateNamespace is PUT; with another projectId it moves the namespace, as clients without the action do.
-func (a *API) UpdateNamespace(c *route.Call) (route.Answer, error) {
-	r, n, err := a.namespace(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) UpdateNamespace(c *route.Call, r *Request) (route.Answer, error) {
 	in, err := c.Input(namespaceSchema())
 	if err != nil {
 		return route.Answer{}, err
@@ -345,52 +334,44 @@ func (a *API) UpdateNamespace(c *route.Call) (route.Answer, error) {
 	}
 	if id, err := in.String("projectId"); err != nil {
 		return route.Answer{}, err
-	} else if id != "" && id != r.projectOf(n) {
-		return r.move(in, n, e)
+	} else if id != "" && id != r.projectOf(r.namespace) {
+		return r.move(in, e)
 	}
-	return r.patch(n, e)
+	return r.patch(r.namespace, e)
 }
 
-func (r *request) move(in norman.Input, n *corev1.Namespace, e edit) (route.Answer, error) {
+func (r *Request) move(in norman.Input, e edit) (route.Answer, error) {
 	project, err := r.target(in)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	if err := r.record(n, project); err != nil {
+	if err := r.record(r.namespace, project); err != nil {
 		return route.Answer{}, err
 	}
-	return r.patch(n, marked(e, project))
+	return r.patch(r.namespace, marked(e, project))
 }
 
 // MoveNamespace is the action move with {"projectId": "c-7hq2k:p-4xk2v"}; null is out of any project.
-func (a *API) MoveNamespace(c *route.Call) (route.Answer, error) {
-	r, n, err := a.namespace(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) MoveNamespace(c *route.Call, r *Request) (route.Answer, error) {
 	in, err := c.Input(norman.Schema{Fields: norman.Fields(map[string]norman.Field{"projectId": {Type: "reference[project]", Nullable: true}})})
 	if err != nil {
 		return route.Answer{}, err
 	}
-	return r.move(in, n, edit{annotations: map[string]any{}, labels: map[string]any{}})
+	return r.move(in, edit{annotations: map[string]any{}, labels: map[string]any{}})
 }
 
 // RemoveNamespace is DELETE.
-func (a *API) RemoveNamespace(c *route.Call) (route.Answer, error) {
-	r, n, err := a.namespace(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) RemoveNamespace(c *route.Call, r *Request) (route.Answer, error) {
 	client, err := a.client(r.cluster)
 	if err != nil {
 		return route.Answer{}, err
 	}
 	ctx, cancel := bounded(c.Ctx())
 	defer cancel()
-	if err := client.CoreV1().Namespaces().Delete(ctx, n.Name, metav1.DeleteOptions{}); err != nil {
-		return route.Answer{}, refused("namespace", n.Name, err)
+	if err := client.CoreV1().Namespaces().Delete(ctx, r.namespace.Name, metav1.DeleteOptions{}); err != nil {
+		return route.Answer{}, refused("namespace", r.namespace.Name, err)
 	}
-	if is, err := client.CoreV1().Namespaces().Get(ctx, n.Name, metav1.GetOptions{}); err == nil {
+	if is, err := client.CoreV1().Namespaces().Get(ctx, r.namespace.Name, metav1.GetOptions{}); err == nil {
 		return route.Answer{Status: http.StatusOK, Body: r.show(is)}, nil
 	}
 	return route.Answer{Status: http.StatusNoContent}, nil

@@ -16,7 +16,7 @@ import (
 )
 
 // apply is server-side apply: PATCH with the fields that their manager wants.
-func (q *request) apply() error {
+func (q *Request) apply() error {
 	if q.Query().Get("fieldManager") == "" {
 		return invalidOption("fieldManager: Required value: is required for apply patch")
 	}
@@ -57,7 +57,7 @@ func (q *request) apply() error {
 }
 
 // applyNew makes an object that is not there.
-func (q *request) applyNew(applied map[string]any, force bool) (object, error) {
+func (q *Request) applyNew(applied map[string]any, force bool) (object, error) {
 	if !auth.May(q.Who, auth.Create, q.res.in(field(applied, "namespace"))) {
 		return object{}, q.res.forbidden(q.Call, auth.Create, "")
 	}
@@ -71,7 +71,7 @@ func (q *request) applyNew(applied map[string]any, force bool) (object, error) {
 }
 
 // merged is an object with what its manager applies, and says whose the fields are then.
-func (q *request) merged(before, applied map[string]any, force bool) (content map[string]any, err error) {
+func (q *Request) merged(before, applied map[string]any, force bool) (content map[string]any, err error) {
 	if q.res.create == nil { // a setting, of which nothing but the value can be applied
 		content = runtime.DeepCopyJSON(before)
 		if value, ok := applied["value"]; ok {

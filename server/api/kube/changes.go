@@ -19,16 +19,16 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-func (a *API) createCluster(q *request, content map[string]any) (object, error) {
+func (a *API) createCluster(q *Request, content map[string]any) (object, error) {
 	return a.take(q, content)
 }
 
-func (a *API) updateCluster(q *request, _ object, content map[string]any) (object, error) {
+func (a *API) updateCluster(q *Request, _ object, content map[string]any) (object, error) {
 	return a.take(q, content)
 }
 
 // take takes a cluster's document in: the one way that all documents take.
-func (a *API) take(q *request, content map[string]any) (object, error) {
+func (a *API) take(q *Request, content map[string]any) (object, error) {
 	text, err := json.Marshal(content)
 	if err != nil {
 		return object{}, fmt.Errorf("read the body: %w", err)
@@ -55,7 +55,7 @@ func (a *API) take(q *request, content map[string]any) (object, error) {
 	}
 	key := doc.Metadata.Namespace + "/" + doc.Metadata.Name
 	if q.dryRun {
-		return a.cluster(store.Document[records.Cluster]{Key: key, Revision: q.seen, Value: result.Cluster}, a.o.MachineCount(result.Cluster.ID)), nil
+		return a.cluster(store.Document[records.Cluster]{Key: key, Revision: q.seen, Value: result.Cluster}, a.o.State.MachineCount(result.Cluster.ID)), nil
 	}
 	o, ok := q.res.get(key)
 	if !ok {
@@ -64,13 +64,13 @@ func (a *API) take(q *request, content map[string]any) (object, error) {
 	return o, nil
 }
 
-func (a *API) removeCluster(q *request, o object) error { return a.leave(q, records.ClusterKey(o.key)) }
+func (a *API) removeCluster(q *Request, o object) error { return a.leave(q, records.ClusterKey(o.key)) }
 
-func (a *API) leave(q *request, key records.ClusterKey) error {
+func (a *API) leave(q *Request, key records.ClusterKey) error {
 	return a.o.Clusters.Remove(q.Ctx(), key, q.Leave())
 }
 
-func (a *API) updateSetting(q *request, o object, content map[string]any) (object, error) {
+func (a *API) updateSetting(q *Request, o object, content map[string]any) (object, error) {
 	value, ok := content["value"].(string)
 	if content["value"] != nil && !ok {
 		return o, q.invalid(o.key, "value", "is not text")
@@ -93,7 +93,7 @@ func (a *API) updateSetting(q *request, o object, content map[string]any) (objec
 }
 
 // documentError is what is wrong with a document, a cause for each field.
-func (q *request) documentError(err error, name string) error {
+func (q *Request) documentError(err error, name string) error {
 	if bad, ok := errors.AsType[strictyaml.Errors](err); ok {
 		causes := make([]metav1.StatusCause, len(bad))
 		for i, one := range bad {

@@ -39,9 +39,6 @@ type Options struct {
 	People   *people.People
 	// Versions is the current version data.
 	Versions func() *versions.Data
-	// MachineCounts is how many machines each cluster has, by cluster id; MachineCount is one of them.
-	MachineCounts func() map[string]int
-	MachineCount  func(clusterID string) int
 	// Secrets are those of people.
 	Secrets persons.Kind
 	// Changes are what watches show.
@@ -95,9 +92,9 @@ type Resource struct {
 	// within stands for any object of a namespace, for auth.May; nil where namespaces say nothing.
 	within func(namespace string) auth.Object
 	// create, update and remove are nil where that is not possible.
-	create func(*request, map[string]any) (object, error)
-	update func(*request, object, map[string]any) (object, error)
-	remove func(*request, object) error
+	create func(*Request, map[string]any) (object, error)
+	update func(*Request, object, map[string]any) (object, error)
+	remove func(*Request, object) error
 }
 
 // object is one Kubernetes object.

@@ -50,7 +50,7 @@ func readiness(ready bool) string {
 func (a *API) clusters() *Resource {
 	r := &Resource{Definition: kinds.Of("provisioning.cattle.io", "clusters"), api: a, collection: subscribe.Clusters}
 	r.list = func() []object {
-		machines := a.o.MachineCounts()
+		machines := a.o.State.MachineCounts()
 		var all []object
 		for _, d := range a.o.State.Clusters.List() {
 			if k8sobjects.IsProvisioned(d.Value) {
@@ -64,7 +64,7 @@ func (a *API) clusters() *Resource {
 		if !ok || !k8sobjects.IsProvisioned(d.Value) {
 			return object{}, false
 		}
-		return a.cluster(d, a.o.MachineCount(d.Value.ID)), true
+		return a.cluster(d, a.o.State.MachineCount(d.Value.ID)), true
 	}
 	r.changed = func(c subscribe.Change) (string, *object, bool) {
 		removed, gone := c.Removed.(records.Cluster)
@@ -112,7 +112,7 @@ func ownersOf(cl records.Cluster) []any {
 func (a *API) management() *Resource {
 	r := &Resource{Definition: kinds.Of("management.cattle.io", "clusters"), api: a, collection: subscribe.Clusters}
 	r.list = func() []object {
-		machines := a.o.MachineCounts()
+		machines := a.o.State.MachineCounts()
 		var all []object
 		for _, d := range a.o.State.Clusters.List() {
 			all = append(all, a.managed(d, machines[d.Value.ID]))
@@ -125,7 +125,7 @@ func (a *API) management() *Resource {
 		if !ok {
 			return object{}, false
 		}
-		return a.managed(d, a.o.MachineCount(id)), true
+		return a.managed(d, a.o.State.MachineCount(id)), true
 	}
 	r.changed = func(c subscribe.Change) (string, *object, bool) {
 		d, gone, ok := subscribe.Of(c, a.o.State.Clusters)
@@ -135,7 +135,7 @@ func (a *API) management() *Resource {
 		}
 		return d.Value.ID, nil, ok
 	}
-	r.remove = func(q *request, o object) error {
+	r.remove = func(q *Request, o object) error {
 		d, ok := a.o.State.ClustersByID.First(o.key)
 		if !ok {
 			return q.missing(o.key)

@@ -37,18 +37,18 @@ func (a *API) ofPeople(k persons.Kind) *Resource {
 		last := a.person(*gone)
 		return key, &last, ok
 	}
-	asked := func(q *request) persons.Request {
+	asked := func(q *Request) persons.Request {
 		return persons.Request{Ctx: q.Ctx(), Who: q.Who, Terms: people.Terms{DryRun: q.dryRun, Seen: q.seen}}
 	}
-	r.create = func(q *request, content map[string]any) (object, error) {
+	r.create = func(q *Request, content map[string]any) (object, error) {
 		o, err := k.Create(asked(q), content)
 		return a.person(o), err
 	}
-	r.update = func(q *request, o object, content map[string]any) (object, error) {
+	r.update = func(q *Request, o object, content map[string]any) (object, error) {
 		changed, err := k.Update(asked(q), persons.Object{Key: o.key, Content: o.content}, content)
 		return a.person(changed), err
 	}
-	r.remove = func(q *request, o object) error {
+	r.remove = func(q *Request, o object) error {
 		q.seen = o.revision
 		return q.explain(k.Remove(asked(q), persons.Object{Key: o.key, Content: o.content}), nameOf(o.key))
 	}
@@ -65,7 +65,7 @@ func (a *API) person(o persons.Object) object {
 }
 
 // refusal is why package people did not do something.
-func (q *request) refusal(refused *people.RefusedError, name string) error {
+func (q *Request) refusal(refused *people.RefusedError, name string) error {
 	switch refused.Why {
 	case people.Escalation:
 		status := apierrors.NewForbidden(q.res.groupResource(), name, nil)

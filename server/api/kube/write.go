@@ -31,8 +31,8 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// request is one that changes something.
-type request struct {
+// Request is one that changes an object.
+type Request struct {
 	*route.Call
 	res *Resource
 	// dryRun stores nothing.
@@ -51,8 +51,9 @@ type request struct {
 // maxManager bounds the name of a field manager, as Kubernetes does.
 const maxManager = 128
 
-func (r *Resource) begin(c *route.Call) (*request, error) {
-	q := &request{Call: c, res: r, validation: c.Query().Get("fieldValidation"), manager: c.Query().Get("fieldManager")}
+// Begin reads what requests that change something have in common. The error is of the form of Kubernetes.
+func (r *Resource) Begin(c *route.Call) (*Request, error) {
+	q := &Request{Call: c, res: r, validation: c.Query().Get("fieldValidation"), manager: c.Query().Get("fieldManager")}
 	if err := q.readDryRun(c.Query()["dryRun"]); err != nil {
 		return q, err
 	}
@@ -74,7 +75,7 @@ func (r *Resource) begin(c *route.Call) (*request, error) {
 	return q, nil
 }
 
-func (q *request) readDryRun(values []string) error {
+func (q *Request) readDryRun(values []string) error {
 	for _, value := range values {
 		if value != metav1.DryRunAll {
 			return invalidOption("dryRun: Unsupported value: %.40q: supported values: All", value)
@@ -88,17 +89,17 @@ func invalidOption(format string, args ...any) error {
 	return listing.Refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, format, args...)
 }
 
-func (q *request) missing(key string) error {
+func (q *Request) missing(key string) error {
 	return apierrors.NewNotFound(q.res.groupResource(), nameOf(key))
 }
 
 // warn adds a warning in the form that kubectl shows.
-func (q *request) warn(text string) {
+func (q *Request) warn(text string) {
 	q.W.Header().Add("Warning", "299 - "+strconv.QuoteToASCII(text))
 }
 
 // body reads an object, JSON or YAML.
-func (q *request) body(kind string) (map[string]any, error) {
+func (q *Request) body(kind string) (map[string]any, error) {
 	data, err := norman.ReadBody(q.W, q.R, q.Limit)
 	if err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func (q *request) body(kind string) (map[string]any, error) {
 }
 
 // object reads JSON, and refuses, names or drops what the objects of the resource do not have.
-func (q *request) object(data []byte) (map[string]any, error) {
+func (q *Request) object(data []byte) (map[string]any, error) {
 	var content map[string]any
 	faults, err := sjson.UnmarshalStrict(data, &content)
 	if err != nil || content == nil {
@@ -141,7 +142,7 @@ func (q *request) object(data []byte) (map[string]any, error) {
 }
 
 // head fills in what the path says of an object, and refuses what says something else.
-func (q *request) head(content map[string]any) error {
+func (q *Request) head(content map[string]any) error {
 	for _, f := range []struct{ field, want string }{{"apiVersion", q.res.APIVersion()}, {"kind", q.res.Kind}} {
 		switch got, isText := content[f.field].(string); {
 		case content[f.field] == nil || isText && got == "":
@@ -190,11 +191,7 @@ func field(content map[string]any, name string) string {
 }
 
 // Create is POST of an object.
-func (r *Resource) Create(c *route.Call) (route.Answer, error) {
-	q, err := r.begin(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (r *Resource) Create(c *route.Call, q *Request) (route.Answer, error) {
 	if !auth.Somewhere(c.Who, auth.Create, r.Of) {
 		return route.Answer{}, r.forbidden(c, auth.Create, "")
 	}
@@ -223,7 +220,7 @@ func (r *Resource) Create(c *route.Call) (route.Answer, error) {
 }
 
 // answer shows an object that was changed.
-func (q *request) answer(status int, o object) error {
+func (q *Request) answer(status int, o object) error {
 	s, err := shapeOf(q.R)
 	if err != nil {
 		s = shape{} // it is done, and the client gets what it can read or not
@@ -233,7 +230,7 @@ func (q *request) answer(status int, o object) error {
 }
 
 // current is the object of the path, which the caller may see and change.
-func (q *request) current(verb auth.Verb) (object, error) {
+func (q *Request) current(verb auth.Verb) (object, error) {
 	o, err := q.res.visible(q.Call, q.res.key(q.Call))
 	if err != nil {
 		return o, err
@@ -245,7 +242,7 @@ func (q *request) current(verb auth.Verb) (object, error) {
 }
 
 // same refuses what was made of another object than the one that is there.
-func (q *request) same(o object, content map[string]any) error {
+func (q *Request) same(o object, content map[string]any) error {
 	name := nameOf(o.key)
 	if uid := field(content, "uid"); uid != "" && uid != o.text("uid") {
 		return apierrors.NewConflict(q.res.groupResource(), name, fmt.Errorf("precondition failed: UID in precondition: %.80s, UID in object meta: %s", uid, o.text("uid")))
@@ -259,11 +256,7 @@ func (q *request) same(o object, content map[string]any) error {
 var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
 // Replace is PUT of an object.
-func (r *Resource) Replace(c *route.Call) (route.Answer, error) {
-	q, err := r.begin(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (r *Resource) Replace(c *route.Call, q *Request) (route.Answer, error) {
 	o, err := q.current(auth.Update)
 	if err != nil {
 		return route.Answer{}, err
@@ -283,7 +276,7 @@ func (r *Resource) Replace(c *route.Call) (route.Answer, error) {
 }
 
 // change takes an object in place of another one, and says whose the fields are.
-func (q *request) change(o object, content map[string]any) (object, error) {
+func (q *Request) change(o object, content map[string]any) (object, error) {
 	if err := q.same(o, content); err != nil {
 		return o, err
 	}
@@ -299,7 +292,7 @@ func (q *request) change(o object, content map[string]any) (object, error) {
 }
 
 // explain is an error of the store or of a document in Kubernetes' words.
-func (q *request) explain(err error, name string) error {
+func (q *Request) explain(err error, name string) error {
 	if err == nil {
 		return nil
 	}
@@ -322,11 +315,11 @@ func (q *request) explain(err error, name string) error {
 }
 
 // invalid is the answer about one field.
-func (q *request) invalid(name, at, reason string) error {
+func (q *Request) invalid(name, at, reason string) error {
 	return q.invalidFields(name, []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: at, Message: reason}})
 }
 
-func (q *request) invalidFields(name string, causes []metav1.StatusCause) error {
+func (q *Request) invalidFields(name string, causes []metav1.StatusCause) error {
 	texts := make([]string, len(causes))
 	for i, cause := range causes {
 		texts[i] = strings.TrimPrefix(cause.Field+": "+cause.Message, ": ")
@@ -342,11 +335,7 @@ func (q *request) invalidFields(name string, causes []metav1.StatusCause) error 
 const patchTries = 5
 
 // Patch is PATCH of an object: a merge patch, a JSON patch, or server-side apply.
-func (r *Resource) Patch(c *route.Call) (route.Answer, error) {
-	q, err := r.begin(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (r *Resource) Patch(c *route.Call, q *Request) (route.Answer, error) {
 	kind := patch.Type(c.R.Header.Get("Content-Type"))
 	if kind == patch.Apply {
 		return route.Answer{}, q.apply()
@@ -370,7 +359,7 @@ func (r *Resource) Patch(c *route.Call) (route.Answer, error) {
 }
 
 // again does what another write got in the way of once more.
-func (q *request) again(do func() (object, error)) (object, error) {
+func (q *Request) again(do func() (object, error)) (object, error) {
 	for try := 1; ; try++ {
 		q.owners, q.decided = nil, false
 		o, err := do()
@@ -381,7 +370,7 @@ func (q *request) again(do func() (object, error)) (object, error) {
 	}
 }
 
-func (q *request) patched(change patch.Func) (object, error) {
+func (q *Request) patched(change patch.Func) (object, error) {
 	o, err := q.current(auth.Patch)
 	if err != nil {
 		return o, err
@@ -415,11 +404,7 @@ func patchError(err error) error {
 }
 
 // Remove is DELETE of an object.
-func (r *Resource) Remove(c *route.Call) (route.Answer, error) {
-	q, err := r.begin(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (r *Resource) Remove(c *route.Call, q *Request) (route.Answer, error) {
 	o, err := q.current(auth.Remove)
 	if err != nil {
 		return route.Answer{}, err

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/settings"
-	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/state"
 )
 
 // API serves /v3-public and /v1-public.
@@ -29,8 +29,7 @@ type API struct {
 	Settings *settings.Settings
 	// Tokens shows tokens and makes those for kubectl.
 	Tokens *management.API
-	// ClusterByID finds a cluster by its management id.
-	ClusterByID func(id string) (store.Document[records.Cluster], bool)
+	State  *state.State
 	// Directories lets people of outside directories in; nil knows none.
 	Directories *logins.Desk
 	// PageAddress is an address of the page, or where it begins for anything else: no user is led to another server.
@@ -236,7 +235,7 @@ func (a *API) tokenForLogin(user records.User, description, responseType string)
 	switch {
 	case kind == "kubeconfig":
 		if limited {
-			_, ok := a.ClusterByID(clusterID)
+			_, ok := a.State.ClustersByID.First(clusterID)
 			if !ok || !auth.May(a.Auth.IdentityOf(user, records.Token{ClusterID: clusterID}), auth.Proxy, auth.OfCluster(clusterID)) {
 				return records.Token{}, norman.Invalid(norman.InvalidReference, "responseType", "there is no cluster %.40q", clusterID)
 			}

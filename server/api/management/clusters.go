@@ -67,7 +67,7 @@ func (a *API) getCluster(c *route.Call, id string) (norman.Object, bool) {
 
 // visibleCluster finds a cluster that the caller may see by its id.
 func (a *API) visibleCluster(c *route.Call, id string) (store.Document[records.Cluster], bool) {
-	d, ok := a.ClusterByID(id)
+	d, ok := a.State.ClustersByID.First(id)
 	return d, ok && auth.May(c.Who, auth.Get, auth.OfCluster(id))
 }
 
@@ -155,7 +155,7 @@ func (a *API) createRKE1(c *Request, in norman.Input) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, norman.Invalid(norman.InvalidBodyContent, "rancherKubernetesEngineConfig", "%v", err)
 	}
-	results, err := a.ApplyDocuments(c.Ctx(), docs, clusters.Request{Who: c.Who, Allow: func(existing *records.Cluster) error {
+	results, err := a.Clusters.Apply(c.Ctx(), docs, clusters.Request{Who: c.Who, Allow: func(existing *records.Cluster) error {
 		if existing != nil {
 			return fmt.Errorf("create cluster %s: %w", existing.Name, clusters.ErrNotUnique)
 		}
@@ -167,7 +167,7 @@ func (a *API) createRKE1(c *Request, in norman.Input) (route.Answer, error) {
 	if len(results) != 1 {
 		return route.Answer{}, norman.Errorf(http.StatusInternalServerError, norman.ServerError, "the cluster was not made")
 	}
-	d, ok := a.ClusterByID(results[0].ID)
+	d, ok := a.State.ClustersByID.First(results[0].ID)
 	if !ok {
 		return route.Answer{}, norman.Missing("cluster", results[0].ID)
 	}

@@ -19,7 +19,7 @@ const arrival = 10 * time.Second
 
 // endpoint are the ways that a cluster's authorized endpoint comes to, and why there are none though it has one.
 func (a *API) endpoint(id, name string) (direct []endpoints.Way, missing string) {
-	d, ok := a.ClusterByID(id)
+	d, ok := a.State.ClustersByID.First(id)
 	e := d.Value.Spec.AuthEndpoint()
 	if !ok || !e.Enabled {
 		return nil, ""
@@ -37,7 +37,7 @@ func (a *API) endpoint(id, name string) (direct []endpoints.Way, missing string)
 
 // arrived waits until a token is in its cluster; the reason says why it is not.
 func (a *API) arrived(ctx context.Context, clusterID, token string) (reason string) {
-	d, ok := a.ClusterByID(clusterID)
+	d, ok := a.State.ClustersByID.First(clusterID)
 	if !ok || a.TokenArrived == nil {
 		return ""
 	}

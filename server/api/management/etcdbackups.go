@@ -90,7 +90,7 @@ func (a *API) backupsOf(cl records.Cluster) []backup {
 
 func (a *API) backup(id string) (records.Cluster, backup, bool) {
 	clusterID, name, _ := strings.Cut(id, ":")
-	d, ok := a.ClusterByID(clusterID)
+	d, ok := a.State.ClustersByID.First(clusterID)
 	if !ok || !d.Value.Spec.RKE1() {
 		return records.Cluster{}, backup{}, false
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
-	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -36,11 +35,8 @@ type Options struct {
 	Settings     *settings.Settings
 	Registration *registration.Registration
 	Clusters     *clusters.Applier
-	// Versions are those that documents may name, and ApplyDocuments takes documents in.
-	Versions       func() *versions.Data
-	ApplyDocuments func(context.Context, []clusterspec.Document, clusters.Request) ([]clusters.Result, error)
-	// ClusterByID finds a cluster by its management id.
-	ClusterByID func(id string) (store.Document[records.Cluster], bool)
+	// Versions are those that documents may name.
+	Versions func() *versions.Data
 	// ClusterCA is the CA of a cluster's API, in PEM and empty while it is not known; nil knows none.
 	ClusterCA func(records.ClusterKey) []byte
 	// TokenArrived waits until a token is in a cluster with an authorized endpoint; nil does not wait.

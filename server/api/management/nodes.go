@@ -66,7 +66,7 @@ func (a *API) machine(id string) (records.Machine, bool) {
 	if !ok {
 		return records.Machine{}, false
 	}
-	cluster, ok := a.ClusterByID(clusterID)
+	cluster, ok := a.State.ClustersByID.First(clusterID)
 	if !ok {
 		return records.Machine{}, false
 	}

@@ -146,7 +146,7 @@ func (a *API) RemoveRegistrationToken(c *Request) (route.Answer, error) {
 	if !ok || ofFleet(d.Value) {
 		return route.Answer{}, norman.Missing("clusterRegistrationToken", c.id)
 	}
-	cluster, exists := a.ClusterByID(d.Value.ClusterID)
+	cluster, exists := a.State.ClustersByID.First(d.Value.ClusterID)
 	if d.Value.Name != registration.DefaultToken || !exists {
 		return route.Answer{Status: http.StatusNoContent}, a.State.RegistrationTokens.Delete(c.Ctx(), d.Key, 0)
 	}

@@ -1,9 +1,8 @@
-// The agents on hosts: of which release each is, and which clusters keep theirs.
+// The agents on hosts: of which release each is, and which clusters and fleets keep theirs.
 
 package native
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -17,7 +16,7 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// AgentAPI shows agents and has clusters keep theirs.
+// AgentAPI shows agents and has clusters and fleets keep theirs.
 type AgentAPI struct{ *API }
 
 // List is GET /v1-drover/agents?cluster=<id>.
@@ -38,20 +37,38 @@ func (a AgentAPI) agent(d store.Document[records.Machine]) apitypes.Agent {
 	if a.Presence != nil {
 		one.Release = a.Presence.Self.Version
 	}
-	cluster, ok := a.State.Clusters.Get(string(d.Value.Cluster()))
+	home := a.home(d.Value.Cluster())
 	switch {
 	case m.Agent == "":
 		one.State = apitypes.AgentUnknown
 	case m.Agent == one.Release:
 		one.State = apitypes.AgentCurrent
-	case ok && cluster.Value.Annotations[clusterspec.PinAgents] == "true":
+	case home.Annotations[clusterspec.PinAgents] == "true":
 		one.State = apitypes.AgentPinned
 	}
 	return one
 }
 
+// home is the cluster or the fleet of a key.
+func (a AgentAPI) home(key records.ClusterKey) records.Object {
+	if d, ok := a.State.Fleets.Get(string(key)); ok {
+		return d.Value.Object
+	}
+	d, _ := a.State.Clusters.Get(string(key))
+	return d.Value.Object
+}
+
 // Pin is POST /v1-drover/clusters/{namespace}/{name}/agents/pin with an apitypes.AskedPin.
 func (a AgentAPI) Pin(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+	return a.pin(c, records.ClusterKey(d.Key))
+}
+
+// PinFleet is POST /v1-drover/fleets/{name}/agents/pin with an apitypes.AskedPin.
+func (a AgentAPI) PinFleet(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
+	return a.pin(c, records.ClusterKey(d.Key))
+}
+
+func (a AgentAPI) pin(c *route.Call, key records.ClusterKey) (route.Answer, error) {
 	var asked struct {
 		Pinned *bool `json:"pinned"` // of apitypes.AskedPin; a pin is not taken off by leaving it out
 	}
@@ -61,10 +78,9 @@ func (a AgentAPI) Pin(c *route.Call, d store.Document[records.Cluster]) (route.A
 	if asked.Pinned == nil {
 		return route.Answer{}, norman.Invalid(norman.MissingRequired, "pinned", "pinned is missing; false takes the pin off")
 	}
-	pin := map[bool]string{true: "true"}[*asked.Pinned]
-	if _, err := clusters.Annotate(c.Ctx(), a.State, records.ClusterKey(d.Key), clusterspec.PinAgents, pin, func(records.Cluster) error { return nil }); err != nil {
-		return route.Answer{}, fmt.Errorf("pin the agents of cluster %s: %w", d.Key, err)
+	if err := clusters.PinAgents(c.Ctx(), a.State, key, *asked.Pinned); err != nil {
+		return route.Answer{}, err
 	}
-	a.Logger.Info("agents pinned", "cluster", d.Key, "pinned", *asked.Pinned, "user", c.Who.UserID)
+	a.Logger.Info("agents pinned", "of", key.Home(), "pinned", *asked.Pinned, "user", c.Who.UserID)
 	return route.Answer{Status: http.StatusOK, Body: apitypes.AskedPin{Pinned: *asked.Pinned}}, nil
 }

@@ -83,7 +83,7 @@ func (a *API) Apply(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	results, err := a.ApplyDocuments(c.Ctx(), stream, how)
+	results, err := a.Clusters.ApplyStream(c.Ctx(), stream, how)
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -101,7 +101,7 @@ func (a *API) ListClusters(c *route.Call) (route.Answer, error) {
 		return follow.Serve(c, a.Changes, follow.Documents(subscribe.Clusters, a.State.Clusters.List, a.State.Clusters.Get,
 			func(records.Cluster) bool { return true }, aboutCluster, a.showCluster))
 	}
-	machines := a.MachineCounts()
+	machines := a.State.MachineCounts()
 	seen := slices.DeleteFunc(a.State.Clusters.List(), func(d store.Document[records.Cluster]) bool {
 		return !auth.May(c.Who, auth.Get, auth.OfCluster(d.Value.ID))
 	})
@@ -117,13 +117,13 @@ func (a *API) GetCluster(c *route.Call, d store.Document[records.Cluster]) (rout
 	if c.Query().Get("follow") == "true" {
 		return follow.Serve(c, a.Changes, follow.Document(subscribe.Clusters, d.Key, a.State.Clusters.Get, aboutCluster, a.showCluster))
 	}
-	return route.Answer{Status: http.StatusOK, Body: views.OfCluster(d, a.MachineCount(d.Value.ID))}, nil
+	return route.Answer{Status: http.StatusOK, Body: views.OfCluster(d, a.State.MachineCount(d.Value.ID))}, nil
 }
 
 func aboutCluster(cl records.Cluster) auth.Object { return auth.OfCluster(cl.ID) }
 
 func (a *API) showCluster(d store.Document[records.Cluster]) any {
-	return views.OfCluster(d, a.MachineCount(d.Value.ID))
+	return views.OfCluster(d, a.State.MachineCount(d.Value.ID))
 }
 
 // GetDocument is GET /v1-drover/clusters/{namespace}/{name}/document: the cluster in the form
@@ -143,7 +143,7 @@ func (a *API) Pause(c *route.Call, d store.Document[records.Cluster]) (route.Ans
 		return route.Answer{}, err
 	}
 	a.Logger.Info("cluster paused", "cluster", d.Key, "user", c.Who.UserID)
-	return route.Answer{Status: http.StatusOK, Body: apitypes.Paused{Cluster: views.OfCluster(d, a.MachineCount(d.Value.ID)), Finishing: append([]string{}, busy...)}}, nil
+	return route.Answer{Status: http.StatusOK, Body: apitypes.Paused{Cluster: views.OfCluster(d, a.State.MachineCount(d.Value.ID)), Finishing: append([]string{}, busy...)}}, nil
 }
 
 // PreviewCluster is GET /v1-drover/clusters/{namespace}/{name}/preview: what is still to be done on its machines.

@@ -148,6 +148,15 @@ func (a FleetAPI) Give(c *route.Call, d store.Document[records.Fleet]) (route.An
 	return route.Answer{Status: http.StatusOK, Body: result}, nil
 }
 
+// Begin is POST /v1-drover/fleets/{name}/operations with an apitypes.Asked: the update of the agents on its hosts.
+func (a FleetAPI) Begin(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
+	how, asked, err := askedFor(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	return a.beginOnHosts(c, store.Document[records.Cluster]{Key: d.Key, Value: d.Value.AsCluster()}, asked, how)
+}
+
 // RemoveMachine is POST /v1-drover/machines/{namespace}/{name}/remove, for those of fleets too, which /v3 does not have.
 func (a FleetAPI) RemoveMachine(c *route.Call, d store.Document[records.Machine]) (route.Answer, error) {
 	leave := c.Leave()

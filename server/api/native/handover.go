@@ -84,7 +84,7 @@ func (a HandoverAPI) Resume(c *route.Call, d store.Document[records.Cluster]) (r
 	if !r.DryRun {
 		a.Logger.Info("cluster resumed", "cluster", d.Key, "user", c.Who.UserID, "force", r.Force)
 	}
-	return route.Answer{Status: http.StatusOK, Body: views.OfResumed(out, a.MachineCount(d.Value.ID), r.DryRun)}, nil
+	return route.Answer{Status: http.StatusOK, Body: views.OfResumed(out, a.State.MachineCount(d.Value.ID), r.DryRun)}, nil
 }
 
 // Import is POST /v1-drover/clusters/{namespace}/{name}/import-rke?dryRun=true.
@@ -115,7 +115,7 @@ func (a HandoverAPI) Import(c *route.Call) (route.Answer, error) {
 	if !dryRun {
 		a.Logger.Info("cluster imported", "cluster", out.Cluster.Key, "user", c.Who.UserID, "hosts", len(out.Hosts))
 	}
-	return route.Answer{Status: http.StatusOK, Body: views.OfImported(out, a.MachineCount(out.Cluster.Value.ID), dryRun)}, nil
+	return route.Answer{Status: http.StatusOK, Body: views.OfImported(out, a.State.MachineCount(out.Cluster.Value.ID), dryRun)}, nil
 }
 
 // handoverRefused is the answer to a request that cannot be carried out as things are.

@@ -21,7 +21,6 @@ import (
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
-	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/etcdops"
@@ -35,26 +34,16 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
-// Applier takes in documents, all or none.
-type Applier func(ctx context.Context, stream clusterspec.Stream, request clusters.Request) ([]clusters.Result, error)
-
 // API serves /v1-drover.
 type API struct {
 	State *state.State
-	// ApplyDocuments takes in all documents or none.
-	ApplyDocuments Applier
-	// Clusters pauses and previews.
+	// Clusters takes in documents, pauses and previews.
 	Clusters *clusters.Applier
 	// Versions is the current version data.
 	Versions func() *versions.Data
 	// VersionStatus says where they are from.
 	VersionStatus func() versions.Status
-	// Running are the Kubernetes versions that a cluster's API and nodes report.
-	Running      func(records.Cluster) []string
-	Registration *registration.Registration
-	// MachineCounts is how many machines each cluster has, by cluster id; MachineCount is one of them.
-	MachineCounts func() map[string]int
-	MachineCount  func(clusterID string) int
+	Registration  *registration.Registration
 	// AskAgent sends GET path to the agent on a machine's host, by the subject of its tunnel; nil answers 503.
 	AskAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
 	// DialOnHost opens a connection on a machine's host, by the subject of its tunnel; nil answers 503.

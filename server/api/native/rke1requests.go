@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
@@ -23,12 +24,8 @@ import (
 
 // Begin is POST /v1-drover/clusters/{namespace}/{name}/operations?dryRun=true&queue=true&replace=true with a views.Asked.
 func (a *API) Begin(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
-	how, err := request(c)
+	how, asked, err := askedFor(c)
 	if err != nil {
-		return route.Answer{}, err
-	}
-	var asked apitypes.Asked
-	if err := readAsked(c, &asked, `what an operation is asked for by, such as {"kind": "snapshot"}`); err != nil {
 		return route.Answer{}, err
 	}
 	switch {
@@ -53,6 +50,14 @@ func (a *API) Begin(c *route.Call, d store.Document[records.Cluster]) (route.Ans
 		return route.Answer{}, err
 	}
 	return begun(o), nil
+}
+
+// askedFor reads what an operation is asked for by, and how.
+func askedFor(c *route.Call) (how clusters.Request, asked apitypes.Asked, err error) {
+	if how, err = request(c); err == nil {
+		err = readAsked(c, &asked, `what an operation is asked for by, such as {"kind": "snapshot"}`)
+	}
+	return how, asked, err
 }
 
 // ListSnapshots is GET /v1-drover/clusters/{namespace}/{name}/snapshots?follow=true: those that the server took or tried to, the oldest first.

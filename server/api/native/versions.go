@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -39,7 +40,7 @@ func (a *API) ListVersions(c *route.Call) (route.Answer, error) {
 		if d.Value.Spec.Docker() {
 			return route.Answer{}, norman.Invalid(norman.InvalidOption, "cluster", "%s is a cluster of Docker hosts, whose Kubernetes is not provisioned here", d.Value.Name)
 		}
-		from, to := views.OfUpgrades(known, d.Value.Spec.KubernetesVersion, a.Running(d.Value))
+		from, to := views.OfUpgrades(known, d.Value.Spec.KubernetesVersion, clusters.Running(a.State, d.Value))
 		answer.From = from
 		names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(to, name) })
 	}

@@ -61,30 +61,31 @@ func Schema() norman.Schema {
 	}
 }
 
-// request is one about the secrets of a project.
-type request struct {
+// Request is one about the secrets of a project, or about one of them.
+type Request struct {
 	*route.Call
-	api     *API
 	project string
 	urls    norman.URLs
+	secret  store.Document[records.ProjectSecret]
 }
 
-func (a *API) begin(c *route.Call) (*request, error) {
+// Secrets begins a request about the secrets of the project of the path. The error is that of management.API.Context.
+func (a *API) Secrets(c *route.Call) (*Request, error) {
 	id, urls, err := a.V3.Context(c, "project")
-	return &request{Call: c, api: a, project: id, urls: urls}, err
+	return &Request{Call: c, project: id, urls: urls}, err
 }
 
-func (r *request) may(verb auth.Verb, name string) bool {
+func (r *Request) may(verb auth.Verb, name string) bool {
 	return auth.May(r.Who, verb, auth.Object{Kind: auth.ProjectSecret, Key: name, Project: r.project})
 }
 
 // id of a secret is "p-xxxxx:<name>".
-func (r *request) id(name string) string {
+func (r *Request) id(name string) string {
 	_, short, _ := strings.Cut(r.project, ":")
 	return short + ":" + name
 }
 
-func (r *request) object(s records.ProjectSecret) norman.Object {
+func (r *Request) object(s records.ProjectSecret) norman.Object {
 	data := map[string]string{}
 	for key, value := range s.Data {
 		data[key] = base64.StdEncoding.EncodeToString(value)
@@ -97,23 +98,19 @@ func (r *request) object(s records.ProjectSecret) norman.Object {
 	return o
 }
 
-func (r *request) show(status int, s records.ProjectSecret) route.Answer {
+func (r *Request) show(status int, s records.ProjectSecret) route.Answer {
 	body := r.present(r.object(s))
 	management.Ignored(r.Call, body)
 	return route.Answer{Status: status, Body: body}
 }
 
-func (r *request) present(o norman.Object) map[string]any {
+func (r *Request) present(o norman.Object) map[string]any {
 	name, _ := o.Fields["name"].(string)
 	return Schema().Present(o, r.urls, norman.Allowed{Update: r.may(auth.Update, name), Remove: r.may(auth.Remove, name)})
 }
 
 // List is GET of the type: those that the caller may see.
-func (a *API) List(c *route.Call) (route.Answer, error) {
-	r, err := a.begin(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) List(c *route.Call, r *Request) (route.Answer, error) {
 	var all []norman.Object
 	for _, d := range a.State.ProjectSecrets.ListIn(records.ProjectSecretKey(r.project, "")) {
 		if r.may(auth.Get, d.Value.Name) {
@@ -125,39 +122,33 @@ func (a *API) List(c *route.Call) (route.Answer, error) {
 	})}, nil
 }
 
-// secret is the one of the path, which the caller may see and do something to. Its id has the project in front, or has it not.
-func (a *API) secret(c *route.Call) (*request, store.Document[records.ProjectSecret], error) {
-	r, err := a.begin(c)
+// Secret begins a request about the secret of the path, which the caller may see and do something to. Its id has the project in front, or has it not.
+// The error is a *norman.Error of 404 or 403.
+func (a *API) Secret(c *route.Call) (*Request, error) {
+	r, err := a.Secrets(c)
 	if err != nil {
-		return nil, store.Document[records.ProjectSecret]{}, err
+		return nil, err
 	}
 	id := c.Param("id")
 	name := strings.TrimPrefix(id, r.id(""))
 	d, ok := a.State.ProjectSecrets.Get(records.ProjectSecretKey(r.project, name))
 	if !ok || !r.may(auth.Get, name) {
-		return nil, d, norman.Missing("secret", id)
+		return nil, norman.Missing("secret", id)
 	}
 	if !r.may(c.Row.Access.Verb, name) {
-		return nil, d, c.Denied()
+		return nil, c.Denied()
 	}
-	return r, d, nil
+	r.secret = d
+	return r, nil
 }
 
 // Get is GET of one.
-func (a *API) Get(c *route.Call) (route.Answer, error) {
-	r, d, err := a.secret(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	return r.show(http.StatusOK, d.Value), nil
+func (a *API) Get(_ *route.Call, r *Request) (route.Answer, error) {
+	return r.show(http.StatusOK, r.secret.Value), nil
 }
 
 // Create is POST of the type.
-func (a *API) Create(c *route.Call) (route.Answer, error) {
-	r, err := a.begin(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) Create(c *route.Call, r *Request) (route.Answer, error) {
 	if !r.may(auth.Create, "") {
 		return route.Answer{}, c.Denied()
 	}
@@ -192,16 +183,12 @@ func (a *API) Create(c *route.Call) (route.Answer, error) {
 }
 
 // Update is PUT: what the body does not have stays; values that it has take the place of all that were there.
-func (a *API) Update(c *route.Call) (route.Answer, error) {
-	r, d, err := a.secret(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
+func (a *API) Update(c *route.Call, r *Request) (route.Answer, error) {
 	in, err := c.Input(Schema())
 	if err != nil {
 		return route.Answer{}, err
 	}
-	next, err := a.State.ProjectSecrets.Modify(c.Ctx(), d.Key, func(s records.ProjectSecret) (records.ProjectSecret, error) {
+	next, err := a.State.ProjectSecrets.Modify(c.Ctx(), r.secret.Key, func(s records.ProjectSecret) (records.ProjectSecret, error) {
 		return changed(in, s)
 	})
 	if err != nil {
@@ -211,12 +198,8 @@ func (a *API) Update(c *route.Call) (route.Answer, error) {
 }
 
 // Remove is DELETE: the copies go, too.
-func (a *API) Remove(c *route.Call) (route.Answer, error) {
-	_, d, err := a.secret(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	return route.Answer{Status: http.StatusNoContent}, a.State.ProjectSecrets.Delete(c.Ctx(), d.Key, 0)
+func (a *API) Remove(c *route.Call, r *Request) (route.Answer, error) {
+	return route.Answer{Status: http.StatusNoContent}, a.State.ProjectSecrets.Delete(c.Ctx(), r.secret.Key, 0)
 }
 
 // changed is a secret after the body of a request.

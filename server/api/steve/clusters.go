@@ -30,7 +30,7 @@ func (a *API) provisioningKind() *kind {
 		cluster: func(o Object) string { return o.text("status.clusterName") },
 		schema:  Schema{Group: "provisioning.cattle.io", Version: "v1", Kind: "Cluster", Resource: "clusters", Namespaced: true},
 		list: func(c *Request) []Object {
-			machines := a.MachineCounts()
+			machines := a.State.MachineCounts()
 			objects := []Object{}
 			for _, d := range a.State.Clusters.List() {
 				if k8sobjects.IsProvisioned(d.Value) && auth.May(c.Who, auth.ListAll, auth.In(d.Value.ID, auth.ProvisionedCluster)) {
@@ -44,7 +44,7 @@ func (a *API) provisioningKind() *kind {
 			if !ok || !k8sobjects.IsProvisioned(d.Value) || !auth.May(c.Who, auth.Get, auth.In(d.Value.ID, auth.ProvisionedCluster)) {
 				return nil, false
 			}
-			return provisioningObject(d, a.MachineCount(d.Value.ID)), true
+			return provisioningObject(d, a.State.MachineCount(d.Value.ID)), true
 		},
 	}
 }
@@ -82,7 +82,7 @@ func (a *API) managementKind() *kind {
 		cluster: func(o Object) string { return o.text("metadata.name") },
 		schema:  Schema{Group: "management.cattle.io", Version: "v3", Kind: "Cluster", Resource: "clusters"},
 		list: func(c *Request) []Object {
-			machines := a.MachineCounts()
+			machines := a.State.MachineCounts()
 			objects := []Object{}
 			for _, d := range a.State.Clusters.List() {
 				if auth.May(c.Who, auth.ListAll, auth.OfCluster(d.Value.ID)) {
@@ -92,11 +92,11 @@ func (a *API) managementKind() *kind {
 			return objects
 		},
 		get: func(c *Request, id string) (Object, bool) {
-			d, ok := a.ClusterByID(id)
+			d, ok := a.State.ClustersByID.First(id)
 			if !ok || !auth.May(c.Who, auth.Get, auth.OfCluster(id)) {
 				return nil, false
 			}
-			return c.managementObject(d, a.MachineCount(id)), true
+			return c.managementObject(d, a.State.MachineCount(id)), true
 		},
 	}
 }
@@ -225,7 +225,7 @@ func (a *API) apply(c *Request, doc clusterspec.Document, status int) (route.Ans
 	if doc.APIVersion != clusterspec.APIVersion {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "apiVersion", "is %s, but this is the place of %s; POST the document to /v1-drover/apply", doc.APIVersion, clusterspec.APIVersion)
 	}
-	results, err := a.ApplyDocuments(c.Ctx(), []clusterspec.Document{doc}, clusters.Request{Who: c.Who, Turn: admission.Replace, Allow: c.mayApply})
+	results, err := a.Clusters.Apply(c.Ctx(), []clusterspec.Document{doc}, clusters.Request{Who: c.Who, Turn: admission.Replace, Allow: c.mayApply})
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -243,7 +243,7 @@ func (a *API) apply(c *Request, doc clusterspec.Document, status int) (route.Ans
 		return route.Answer{}, norman.Missing(c.kind.schema.ID(), key)
 	}
 	_ = route.Again(c.Call) // the maker may do more with it than when they asked
-	return route.Answer{Status: status, Body: c.present(c.kind, provisioningObject(d, a.MachineCount(d.Value.ID)))}, nil
+	return route.Answer{Status: status, Body: c.present(c.kind, provisioningObject(d, a.State.MachineCount(d.Value.ID)))}, nil
 }
 
 // mayApply asks about the form of a cluster that /v1 has.

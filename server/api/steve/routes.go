@@ -3,7 +3,6 @@
 package steve
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,10 +14,7 @@ import (
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
-	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
-	"github.com/drover-project/drover/server/store"
 )
 
 // Options are what /v1 stands on.
@@ -27,13 +23,6 @@ type Options struct {
 	Clusters *clusters.Applier
 	// Versions is the current version data.
 	Versions func() *versions.Data
-	// ApplyDocuments takes in all documents or none.
-	ApplyDocuments func(ctx context.Context, docs []clusterspec.Document, request clusters.Request) ([]clusters.Result, error)
-	// ClusterByID finds a cluster by its management id.
-	ClusterByID func(id string) (store.Document[records.Cluster], bool)
-	// MachineCounts is how many machines each cluster has, by cluster id; MachineCount is one of them.
-	MachineCounts func() map[string]int
-	MachineCount  func(clusterID string) int
 	// Others are types of other packages, to read.
 	Others []Type
 	// Changes are what subscribers see.

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// look gathers what is known.
+// look gathers what is known of a cluster, or of a fleet as records.Fleet.AsCluster.
 func (c *Controller) look(cluster records.Cluster) (situation, error) {
 	s := situation{To: c.Asker.Agents.Release, Servers: c.Servers()}
 	behind := c.Asker.Behind(cluster)
@@ -60,7 +60,7 @@ func (c *Controller) begin(ctx context.Context, key records.ClusterKey) (why str
 		return err.Error(), nil
 	}
 	if err == nil {
-		c.Logger.Info("agents are updated", "cluster", key, "operation", o.ID)
+		c.Logger.Info("agents are updated", "of", key.Home(), "operation", o.ID)
 	}
 	return "", err
 }

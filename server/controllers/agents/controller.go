@@ -1,10 +1,11 @@
-// Package agents keeps the agents on the hosts of clusters of k3s and RKE2 of the server's release, where the setting agent-updates says so: one
-// cluster after the other, and no further one once an update has failed.
+// Package agents keeps the agents on the hosts of fleets and of clusters of k3s and RKE2 of the server's release, where the setting agent-updates says so: one
+// of them after the other, and no further one once an update has failed.
 package agents
 
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/drover-project/drover/server/etcdops"
@@ -32,8 +33,8 @@ type Controller struct {
 func (c *Controller) Worker() reconcile.Worker {
 	s := c.Asker.State
 	return reconcile.Worker{
-		Name: "agents", Title: "updates agents to the server's release, one cluster after the other", First: lookAgain, Resync: lookAgain, AtOnce: 1,
-		Keys: reconcile.Keys(s.Clusters), Reconcile: c.reconcile,
+		Name: "agents", Title: "updates agents to the server's release, one cluster or fleet after the other", First: lookAgain, Resync: lookAgain, AtOnce: 1,
+		Keys: func() []string { return slices.Concat(reconcile.Keys(s.Clusters)(), reconcile.Keys(s.Fleets)()) }, Reconcile: c.reconcile,
 		Watches: []reconcile.Watch{reconcile.Documents(s.Operations, func(e store.Event[operations.Operation], q reconcile.Queue) {
 			if e.Type == store.Put && e.Value.Kind == operations.KindUpdateAgents && e.Value.State.Ended() {
 				q.AddAll()
@@ -42,14 +43,17 @@ func (c *Controller) Worker() reconcile.Worker {
 			if e.Type == store.Put && e.Old == nil {
 				q.Add(e.Key)
 			}
-		})},
+		}), reconcile.Documents(s.Fleets, func(e store.Event[records.Fleet], q reconcile.Queue) { q.Add(e.Key) })},
 	}
 }
 
 // reconcile begins the update of one cluster when it is its turn.
 func (c *Controller) reconcile(ctx context.Context, name string) (reconcile.Result, error) {
 	d, ok := c.Asker.State.Clusters.Get(name)
-	if !ok || d.Value.Spec.Docker() || d.Value.Spec.Imported() {
+	fleet, isFleet := c.Asker.State.Fleets.Get(name)
+	if isFleet {
+		d.Value = fleet.Value.AsCluster()
+	} else if !ok || d.Value.Spec.Docker() || d.Value.Spec.Imported() {
 		return reconcile.Result{Gone: true}, nil
 	}
 	if !c.Automatic() {
@@ -65,7 +69,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (reconcile.Resu
 	}
 	result := reconcile.Result{After: lookAgain}
 	if why != "" {
-		result.Wait = &reconcile.Wait{Object: "the update of the agents of cluster " + name, Cause: why}
+		result.Wait = &reconcile.Wait{Object: "the update of the agents of " + records.ClusterKey(name).Home(), Cause: why}
 	}
 	return result, err
 }

@@ -151,18 +151,23 @@ func (c *Controller) PreviewFleet(d store.Document[records.Fleet], o operations.
 	return decide.PreviewFleet(snapshot)
 }
 
-// PreviewOperation is what an operation of package steps would do on the machines of its cluster if it began now, in its order. The
+// PreviewOperation is what an operation of package steps would do on the machines of its cluster or fleet if it began now, in its order. The
 // error says why it could not begin.
 func (c *Controller) PreviewOperation(o operations.Operation) ([]string, error) {
-	cluster, ok := c.State.Clusters.Get(o.Subject)
-	if !ok {
+	var next *operations.Operation
+	if fleet, ok := c.State.Fleets.Get(o.Subject); ok {
+		snapshot, _ := c.gatherFleet(fleet)
+		snapshot.Operation = &o
+		next = decide.DecideFleet(snapshot).Operation
+	} else if cluster, ok := c.State.Clusters.Get(o.Subject); ok {
+		snapshot, _ := c.gather(cluster)
+		snapshot.Operation = &o
+		next = decide.Decide(snapshot).Operation
+	} else {
 		return nil, &store.NotFoundError{Collection: "clusters", Key: o.Subject}
 	}
-	snapshot, _ := c.gather(cluster)
-	snapshot.Operation = &o
-	next := decide.Decide(snapshot).Operation
 	if next == nil {
-		return nil, fmt.Errorf("nothing is known yet of what operation %s would do on cluster %s; ask again in a moment", o.Kind, o.Subject)
+		return nil, fmt.Errorf("nothing is known yet of what operation %s would do on %s; ask again in a moment", o.Kind, records.ClusterKey(o.Subject).Home())
 	}
 	if len(next.Tasks) == 0 {
 		return nil, fmt.Errorf("%s: it would not begin: %s", o.Title, next.Reason)

@@ -177,7 +177,7 @@ type Draft struct {
 type Place struct {
 	Init, Member, Relabelled, Leaves, Cleared bool
 	Restarts                                  int
-	JoinURL, JoinedTo                         string
+	JoinURL, JoinedTo, GivenPlan              string
 	Drain                                     *records.Drain
 	Given                                     *records.Given
 }
@@ -199,7 +199,7 @@ func New(s Snapshot) *Pass {
 		before := machine.Status
 		m.Next = Place{
 			Init: before.Init, Member: before.Member, Relabelled: before.Relabelled, Leaves: before.Leaves, Cleared: before.Cleared, Restarts: before.Restarts,
-			JoinURL: before.JoinURL, JoinedTo: before.JoinedTo, Drain: before.Drain, Given: before.Given,
+			JoinURL: before.JoinURL, JoinedTo: before.JoinedTo, GivenPlan: before.GivenPlan, Drain: before.Drain, Given: before.Given,
 		}
 		m.Report = s.reportOf(machine)
 		p.Members = append(p.Members, m)
@@ -243,7 +243,7 @@ func Parsed(wire []byte) plans.Plan {
 // Put writes what a machine is to its cluster into its status.
 func (p Place) Put(s records.MachineStatus) records.MachineStatus {
 	s.Init, s.Member, s.Relabelled, s.Leaves, s.Cleared, s.Restarts = p.Init, p.Member, p.Relabelled, p.Leaves, p.Cleared, p.Restarts
-	s.JoinURL, s.JoinedTo, s.Drain, s.Given = p.JoinURL, p.JoinedTo, p.Drain, p.Given
+	s.JoinURL, s.JoinedTo, s.GivenPlan, s.Drain, s.Given = p.JoinURL, p.JoinedTo, p.GivenPlan, p.Drain, p.Given
 	return s
 }
 
@@ -263,10 +263,10 @@ type Fleet struct {
 	Due []*Member
 }
 
-// Under says that a machine has the plan of the operation under way, as one of its tasks.
+// Under says that a machine has the plan of the operation under way, as one of its tasks, or had carried it out before its agent was updated.
 func (f *Fleet) Under(m *Member) bool {
 	given := f.Plan
-	if given == nil || m.Report.Checksum != given.Checksum {
+	if given == nil || m.Report.Checksum != given.Checksum && !(m.Report.InSync && m.Next.GivenPlan == given.Checksum) {
 		return false
 	}
 	t, known := given.Tasks[m.Name]

@@ -31,6 +31,25 @@ func operate(p *pass.Pass) {
 			Wait(p, m, catalogue.WaitOperation, "operation "+p.Operation.ID+" to end", "drover operations wait "+p.Operation.ID, "a change of %s waits for operation %s (%s)", pass.DescribeHost(m.Machine), p.Operation.ID, p.Operation.Kind)
 		}
 	}
+	takeStep(p)
+}
+
+// Fleet takes the next step of an operation on machines without a cluster. Where none is under way, the instruction of one that failed is
+// taken out of the plan of its machine, unless another plan comes now.
+func Fleet(p *pass.Pass) {
+	if p.Daytwo() {
+		takeStep(p)
+		return
+	}
+	for _, m := range p.Staying {
+		if m.Report.Job != "" && m.Report.Failed && m.Deliver == nil {
+			assign(p, m, steps.Job{})
+		}
+	}
+}
+
+// takeStep takes the next step of the operation.
+func takeStep(p *pass.Pass) {
 	out := steps.Decide(opsInput(p))
 	p.Note(out.Operation)
 	if asked, err := steps.ReadRequest(*p.Operation); err == nil && out.Respec {
@@ -82,6 +101,9 @@ func opsInput(p *pass.Pass) steps.Input {
 	return in
 }
 
+// agentDataDir is where jobs keep on hosts without a distribution what they have done.
+const agentDataDir = "/var/lib/rancher/agent"
+
 func opsMachine(p *pass.Pass, m *pass.Member) steps.Machine {
 	one := steps.Machine{
 		Name: m.Name, Title: pass.DescribeHost(m.Machine), NodeName: m.NodeName, UID: m.UID, Roles: m.Roles,
@@ -89,8 +111,14 @@ func opsMachine(p *pass.Pass, m *pass.Member) steps.Machine {
 		Current: m.HasPlan() && m.Change == pass.Unchanged, Wanted: m.HasPlan() && m.Change == pass.Unchanged && m.Report.Job == "", Works: p.Works(m), Cause: m.Cause, NextStep: m.NextStep,
 		Host: hostjob.Host{Distribution: p.Distribution, DataDir: render.DataDir(p.Cluster), Server: m.IsServer()},
 	}
-	if !one.Connected {
+	if p.Fleet != nil {
+		one.Plan, one.Works, one.Host.DataDir = true, one.Works || !m.HasPlan(), agentDataDir
+	}
+	switch {
+	case !one.Connected:
 		one.Absent = pass.Presence(m.Agent)
+	case p.Fleet != nil && m.HasPlan() && !m.Report.InSync && m.Report.Job == "":
+		one.Connected, one.Absent = false, "the plan that it was given has not been carried out yet: "+m.Cause
 	}
 	if m.Failure != nil {
 		one.Fault = m.Cause
@@ -148,6 +176,11 @@ func assign(p *pass.Pass, m *pass.Member, e steps.Job) {
 	}
 	switch e.Base {
 	case steps.Delivered, steps.Joined:
+		if p.Fleet != nil { // what a person had done once is not done again
+			if given.Instructions = nil; m.Report.Job == "" && m.Next.GivenPlan == "" {
+				m.Next.GivenPlan = m.Report.Checksum
+			}
+		}
 		given.Instructions = append(hostjob.Without(given.Instructions), e.Instructions...)
 	case steps.Files, steps.Wanted:
 		given.Instructions, given.Probes, given.PeriodicInstructions = e.Instructions, nil, nil

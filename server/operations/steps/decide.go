@@ -185,7 +185,7 @@ func (d *decider) begins(s Step, t operations.Task) {
 	case !there:
 		d.gone(s, t)
 	case !m.Connected && s.Needs.Skip:
-		t.State, t.Message = operations.TaskSkipped, "the agent on its host is not there: "+m.Absent
+		t.State, t.Message = operations.TaskSkipped, "it is left out: "+m.Absent
 		d.write(t)
 	case !m.Connected:
 		d.waits(m, m.Absent, "on the host: systemctl status rancher-system-agent")

@@ -42,7 +42,7 @@ type Needs struct {
 	Quorum bool
 	// DownFirst has machines that are down go first, since what they get is what they lack.
 	DownFirst bool
-	// Skip leaves out a machine whose agent is not there; otherwise it is waited for.
+	// Skip leaves out a machine whose agent is not there, or into whose plan nothing can be put; otherwise it is waited for.
 	Skip bool
 	// Token has the cluster's server token become the one that the request needs, and Spec the cluster what the request wants.
 	Token, Spec bool

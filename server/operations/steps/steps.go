@@ -101,9 +101,9 @@ type Machine struct {
 	Title, NodeName string
 	UID             string
 	Roles           records.Roles
-	// Plan says that it has a plan, Connected that its agent is there, Member that its etcd has joined.
+	// Plan says that it has a plan, Connected that its agent is there and takes what is put into that, Member that its etcd has joined.
 	Plan, Connected, Member bool
-	// Absent is since when and why the agent is away.
+	// Absent is why it is not Connected: since when and why the agent is away, or what the plan is busy with.
 	Absent string
 	// Job is the ID of the one in its delivered plan; empty without one.
 	Job string

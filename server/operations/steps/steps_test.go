@@ -352,7 +352,7 @@ func TestFailures(t *testing.T) {
 		{name: "no snapshot of who is away, but of the others", kind: operations.KindSnapshot, roles: three, shape: func(in *Input) { in.Machines[1].Connected = false },
 			want: []string{"save m0", "save m2"}, state: operations.Succeeded},
 		{name: "nothing was done", kind: operations.KindSnapshot, roles: []string{"ec"}, shape: func(in *Input) { in.Machines[0].Connected, in.Machines[0].Absent = false, "it is off" },
-			state: operations.Failed, reason: "nothing was done: take a snapshot on m0: the agent on its host is not there: it is off"},
+			state: operations.Failed, reason: "nothing was done: take a snapshot on m0: it is left out: it is off"},
 		{name: "S3 gives no link", kind: operations.KindRestore, ask: Request{Snapshot: "on-demand", Target: "m0", FromS3: true, Size: 7}, roles: []string{"ec"},
 			shape: func(in *Input) {
 				in.Fetch = func(string, int64) (hostjob.Source, error) {

@@ -17,6 +17,9 @@ import (
 
 // at is where drover's own API has the cluster.
 func (s Subject) at() string {
+	if s.Kind == auth.Fleet {
+		return "/v1-drover/fleets/" + url.PathEscape(s.Key)
+	}
 	namespace, name, _ := strings.Cut(s.Key, "/")
 	return "/v1-drover/clusters/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
 }

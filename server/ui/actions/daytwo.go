@@ -57,12 +57,15 @@ func ofDayTwo() []Action {
 		plain(operations.KindRotateToken), command("clusters rotate server-token"))
 	agents := operation("update-agents", "Update agents", "The agents on the cluster's hosts become those of the server's release: one first, and the others when it works. Nothing else restarts. A new agent that does not work is taken back by its host, and no further host gets it.",
 		plain(operations.KindUpdateAgents), command("agents update"))
+	onFleet := agents
+	onFleet.Name, onFleet.Of, onFleet.Fits, onFleet.Advanced = "update-fleet-agents", auth.Fleet, nil, true
+	onFleet.About = "The agents on the fleet's hosts become those of the server's release: one first, and a tenth at a time when it works. Plans and what they run stay as they are. A new agent that does not work is taken back by its host, and no further host gets it."
 	token.Fits, agents.Fits = onHosts, onHosts
 	ca := operation("rotate-ca", "Rotate CAs", "The cluster gets new CAs and certificates, host by host, so that at no time one does not trust another. Kubeconfigs that were copied off the hosts have to be renewed before the next rotation.",
 		func(Subject, Given) apitypes.Asked {
 			return apitypes.Asked{Kind: operations.KindRotateCertificates, CA: true}
 		}, command("clusters rotate ca"))
-	all := []Action{snapshot, restore(), rehearse(), rehearsals(), certificates, keys, token, ca, agents}
+	all := []Action{snapshot, restore(), rehearse(), rehearsals(), certificates, keys, token, ca, agents, onFleet}
 	for i := 2; i < len(all); i++ {
 		all[i].Advanced = true
 	}
