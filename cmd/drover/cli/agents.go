@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,37 +23,15 @@ func agentsCommand(a *app) *cobra.Command {
 }
 
 func agentsList(a *app) *cobra.Command {
-	var clusterName string
-	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List the agents on hosts with their releases", Args: needs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			path := "/v1-drover/agents"
-			if clusterName != "" {
-				one, err := a.findHome(cmd.Context(), c, clusterName)
-				if err != nil {
-					return err
-				}
-				path += "?cluster=" + url.QueryEscape(one.id)
-			}
-			list, err := client.List[apitypes.Agent](cmd.Context(), c, path)
-			if err != nil {
-				return fmt.Errorf("list agents: %w", err)
-			}
-			a.hint(len(list) == 0, "no host has joined; `drover clusters join-command NAME` prints the line for it")
-			return a.show(list, func(t *table) {
-				t.Row("MACHINE", "NODE", "CLUSTER", "AGENT", "SERVER", "STATE")
-				for _, one := range list {
-					t.Row(one.Machine, orDash(one.NodeName), one.Cluster, cmp.Or(one.Agent, "not known"), one.Release, string(one.State))
-				}
-			})
+	return list(a, listing[apitypes.Agent]{
+		what: "agents", short: "List the agents on hosts with their releases", path: "/v1-drover/agents",
+		none:    "no host has joined; `drover clusters join-command NAME` prints the line for it",
+		heading: []string{"MACHINE", "NODE", "CLUSTER", "AGENT", "SERVER", "STATE"},
+		cells: func(one apitypes.Agent, _ time.Time) []string {
+			return []string{one.Machine, orDash(one.NodeName), one.Cluster, cmp.Or(one.Agent, "not known"), one.Release, string(one.State)}
 		},
-	}
-	cmd.Flags().StringVar(&clusterName, "cluster", "", "only those of this cluster or fleet")
-	return cmd
+		only: "only those of this cluster or fleet", cluster: a.homeID,
+	})
 }
 
 func agentsUpdate(a *app) *cobra.Command {

@@ -14,7 +14,6 @@ import (
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/execplugin"
-	"github.com/drover-project/drover/cmd/drover/follow"
 	"github.com/drover-project/drover/cmd/drover/usageerr"
 	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/plans/forms"
@@ -27,49 +26,21 @@ func clusterPath(c apitypes.Cluster) string { return clustersPath + "/" + c.Name
 
 func (a *app) clustersCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "clusters", Aliases: []string{"cluster"}, Short: "The clusters of the server"}
-	cmd.AddCommand(a.clustersList(), a.clustersShow(), a.joinCommand(), a.tokenCommand(), a.kubeconfigCommand(), a.clustersRemove(),
+	cmd.AddCommand(clustersList(a), a.clustersShow(), a.joinCommand(), a.tokenCommand(), a.kubeconfigCommand(), a.clustersRemove(),
 		a.clustersDiff(), a.clustersPause(), a.clustersResume(), a.clustersExport(), a.clustersBring(), a.clustersImport(), a.clustersRotate(), a.clustersUpgrade(), a.clustersWindow(), a.clustersRehearsals())
 	return cmd
 }
 
-func (a *app) clustersList() *cobra.Command {
-	var watch bool
-	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List clusters", Args: needs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			clusters := follow.List[apitypes.Cluster]{
-				Printer: a.printer(), Errs: a.Err, What: "watch clusters", Narrow: 6,
-				Heading: []string{"NAME", "ID", "STATE", "VERSION", "MACHINES", "MESSAGE", "NAMESPACE", "DISTRIBUTION", "WANTED", "AGE"},
-				Cells: func(one apitypes.Cluster, now time.Time) []string {
-					return []string{one.Name, one.ID, one.State, orDash(one.Version), fmt.Sprint(one.Machines), one.Message,
-						one.Namespace, orDash(one.Distribution), orDash(one.KubernetesVersion), ago(now, one.Created)}
-				},
-				Key:  func(one apitypes.Cluster) string { return one.ID },
-				News: func(one apitypes.Cluster) string { return clusterText(one) },
-				Line: func(one apitypes.Cluster) string { return at(time.Now(), one.Name, clusterText(one)) },
-			}
-			if watch {
-				return clusters.Follow(cmd.Context(), client.Watch[apitypes.Cluster](cmd.Context(), c, clustersPath))
-			}
-			list, err := client.List[apitypes.Cluster](cmd.Context(), c, clustersPath)
-			if err != nil {
-				return fmt.Errorf("list clusters: %w", err)
-			}
-			a.hint(len(list) == 0, "there is no cluster yet; `drover apply -f cluster.yaml` makes one")
-			return clusters.Print(list)
+func clustersList(a *app) *cobra.Command {
+	return list(a, listing[apitypes.Cluster]{
+		what: "clusters", short: "List clusters", path: clustersPath, none: "there is no cluster yet; `drover apply -f cluster.yaml` makes one", narrow: 6,
+		heading: []string{"NAME", "ID", "STATE", "VERSION", "MACHINES", "MESSAGE", "NAMESPACE", "DISTRIBUTION", "WANTED", "AGE"},
+		cells: func(one apitypes.Cluster, now time.Time) []string {
+			return []string{one.Name, one.ID, one.State, orDash(one.Version), fmt.Sprint(one.Machines), one.Message,
+				one.Namespace, orDash(one.Distribution), orDash(one.KubernetesVersion), ago(now, one.Created)}
 		},
-	}
-	follow.Flag(cmd, &watch)
-	return cmd
-}
-
-// at is a line of a list that is watched.
-func at(now time.Time, name, text string) string {
-	return now.Format(time.TimeOnly) + "  " + name + "  " + text
+		id: func(one apitypes.Cluster) string { return one.ID }, name: func(one apitypes.Cluster) string { return one.Name }, text: clusterText,
+	})
 }
 
 // clusterText is a cluster's state with the reason.

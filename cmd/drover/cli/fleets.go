@@ -18,7 +18,6 @@ import (
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/client"
-	"github.com/drover-project/drover/cmd/drover/follow"
 )
 
 // fleetsPath is where the server lists fleets, and below it where each of them is.
@@ -28,41 +27,19 @@ func fleetPath(name string) string { return fleetsPath + "/" + url.PathEscape(na
 
 func (a *app) fleetsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "fleets", Aliases: []string{"fleet"}, Short: "Machines without a cluster, to which people give plans"}
-	cmd.AddCommand(a.fleetsList(), a.fleetsShow(), a.fleetsJoin(), a.fleetsRemove())
+	cmd.AddCommand(fleetsList(a), a.fleetsShow(), a.fleetsJoin(), a.fleetsRemove())
 	return cmd
 }
 
-func (a *app) fleetsList() *cobra.Command {
-	var watch bool
-	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List fleets", Args: needs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			cells := func(f apitypes.Fleet, _ time.Time) []string {
-				return []string{f.Name, f.ID, fmt.Sprint(f.Machines), orDash(statesText(f)), orDash(underWay(f))}
-			}
-			fleets := follow.List[apitypes.Fleet]{
-				Printer: a.printer(), Errs: a.Err, What: "watch fleets", Heading: []string{"NAME", "ID", "MACHINES", "STATES", "OPERATION"}, Cells: cells,
-				Key:  func(f apitypes.Fleet) string { return f.ID },
-				News: func(f apitypes.Fleet) string { return strings.Join(cells(f, time.Time{}), "\n") },
-				Line: func(f apitypes.Fleet) string { return at(time.Now(), f.Name, fleetText(f)) },
-			}
-			if watch {
-				return fleets.Follow(cmd.Context(), client.Watch[apitypes.Fleet](cmd.Context(), c, fleetsPath))
-			}
-			list, err := client.List[apitypes.Fleet](cmd.Context(), c, fleetsPath)
-			if err != nil {
-				return fmt.Errorf("list fleets: %w", err)
-			}
-			a.hint(len(list) == 0, "there is no fleet yet; `drover fleets join-command NAME` makes one, and prints what makes a host join it")
-			return fleets.Print(list)
+func fleetsList(a *app) *cobra.Command {
+	return list(a, listing[apitypes.Fleet]{
+		what: "fleets", short: "List fleets", path: fleetsPath, heading: []string{"NAME", "ID", "MACHINES", "STATES", "OPERATION"},
+		none: "there is no fleet yet; `drover fleets join-command NAME` makes one, and prints what makes a host join it",
+		cells: func(f apitypes.Fleet, _ time.Time) []string {
+			return []string{f.Name, f.ID, fmt.Sprint(f.Machines), orDash(statesText(f)), orDash(underWay(f))}
 		},
-	}
-	follow.Flag(cmd, &watch)
-	return cmd
+		id: func(f apitypes.Fleet) string { return f.ID }, name: func(f apitypes.Fleet) string { return f.Name }, text: fleetText,
+	})
 }
 
 // fleetText is where a fleet stands, in a line.

@@ -15,7 +15,6 @@ import (
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/clustertree"
-	"github.com/drover-project/drover/cmd/drover/follow"
 	"github.com/drover-project/drover/cmd/drover/usageerr"
 	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/plans"
@@ -67,54 +66,23 @@ func stateText(m apitypes.Machine) string {
 
 func (a *app) machinesCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "machines", Aliases: []string{"machine", "nodes"}, Short: "The hosts that joined, and where each of them stands"}
-	cmd.AddCommand(a.machinesList(), a.machinesShow(), a.machinesOutput(), a.machinesLogs(), a.machinesDocker(),
+	cmd.AddCommand(machinesList(a), a.machinesShow(), a.machinesOutput(), a.machinesLogs(), a.machinesDocker(),
 		a.machinesForward(), a.machinesLabel(), a.machinesRejoin(), a.machinesPlan(), a.machinesRemove())
 	return cmd
 }
 
-func (a *app) machinesList() *cobra.Command {
-	var clusterName string
-	var watch bool
-	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List machines with their registration states", Args: needs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			path := machinesPath
-			if clusterName != "" {
-				one, err := a.findHome(cmd.Context(), c, clusterName)
-				if err != nil {
-					return err
-				}
-				path += "?cluster=" + url.QueryEscape(one.id)
-			}
-			machines := follow.List[apitypes.Machine]{
-				Printer: a.printer(), Errs: a.Err, What: "watch machines", Narrow: 8,
-				Heading: []string{"NAME", "NODE", "ADDRESS", "CLUSTER", "ROLES", "STATE", "SINCE", "WAITING FOR", "CAUSE", "OS", "AGE"},
-				Cells: func(m apitypes.Machine, now time.Time) []string {
-					return []string{m.Name, orDash(node(m)), orDash(address(m)), m.Cluster, roles(m.Roles), string(m.State), ago(now, m.Since), orDash(m.WaitingFor),
-						orDash(m.Cause), orDash(m.OS), ago(now, m.Created)}
-				},
-				Key:  func(m apitypes.Machine) string { return m.ID },
-				News: stateText,
-				Line: func(m apitypes.Machine) string { return at(time.Now(), m.Name, stateText(m)) },
-			}
-			if watch {
-				return machines.Follow(cmd.Context(), client.Watch[apitypes.Machine](cmd.Context(), c, path))
-			}
-			list, err := client.List[apitypes.Machine](cmd.Context(), c, path)
-			if err != nil {
-				return fmt.Errorf("list machines: %w", err)
-			}
-			a.hint(len(list) == 0, "no machine has joined yet; `drover clusters join-command NAME` prints what makes a host join")
-			return machines.Print(list)
+func machinesList(a *app) *cobra.Command {
+	return list(a, listing[apitypes.Machine]{
+		what: "machines", short: "List machines with their registration states", path: machinesPath, narrow: 8,
+		none:    "no machine has joined yet; `drover clusters join-command NAME` prints what makes a host join",
+		heading: []string{"NAME", "NODE", "ADDRESS", "CLUSTER", "ROLES", "STATE", "SINCE", "WAITING FOR", "CAUSE", "OS", "AGE"},
+		cells: func(m apitypes.Machine, now time.Time) []string {
+			return []string{m.Name, orDash(node(m)), orDash(address(m)), m.Cluster, roles(m.Roles), string(m.State), ago(now, m.Since), orDash(m.WaitingFor),
+				orDash(m.Cause), orDash(m.OS), ago(now, m.Created)}
 		},
-	}
-	cmd.Flags().StringVar(&clusterName, "cluster", "", "only machines of this cluster or fleet")
-	follow.Flag(cmd, &watch)
-	return cmd
+		id: func(m apitypes.Machine) string { return m.ID }, name: func(m apitypes.Machine) string { return m.Name }, text: stateText,
+		only: "only machines of this cluster or fleet", cluster: a.homeID,
+	})
 }
 
 // machinesPath is where the server lists machines, and below it where each of them is.

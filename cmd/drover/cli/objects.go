@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/apitypes"
-	"github.com/drover-project/drover/client"
 )
 
 // objectsPath is where the server lists Secrets and ConfigMaps, and below it where each of them is.
@@ -16,26 +16,13 @@ const objectsPath = "/v1-drover/objects"
 
 func (a *app) objectsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "objects", Aliases: []string{"object"}, Short: "The Secrets and ConfigMaps that clusters refer to; `drover apply` makes them, and nothing shows what is in them"}
-	list := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List Secrets and ConfigMaps", Args: needs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			all, err := client.List[apitypes.NamedObject](cmd.Context(), c, objectsPath)
-			if err != nil {
-				return fmt.Errorf("list objects: %w", err)
-			}
-			a.hint(len(all) == 0, "there is no Secret or ConfigMap; `drover apply -f` takes them in beside clusters")
-			return a.show(all, func(t *table) {
-				t.Row("KIND", "NAMESPACE", "NAME", "TYPE")
-				for _, o := range all {
-					t.Row(o.Kind, o.Namespace, o.Name, orDash(o.Type))
-				}
-			})
+	all := list(a, listing[apitypes.NamedObject]{
+		what: "objects", short: "List Secrets and ConfigMaps", path: objectsPath, heading: []string{"KIND", "NAMESPACE", "NAME", "TYPE"},
+		none: "there is no Secret or ConfigMap; `drover apply -f` takes them in beside clusters",
+		cells: func(o apitypes.NamedObject, _ time.Time) []string {
+			return []string{o.Kind, o.Namespace, o.Name, orDash(o.Type)}
 		},
-	}
+	})
 	remove := &cobra.Command{
 		Use: "rm KIND/NAME", Short: "Remove a Secret or ConfigMap that no cluster refers to", Args: needs("KIND/NAME"),
 		Example: `  drover objects rm secret/mirror
@@ -55,7 +42,7 @@ func (a *app) objectsCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.AddCommand(list, remove)
+	cmd.AddCommand(all, remove)
 	return cmd
 }
 

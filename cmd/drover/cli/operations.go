@@ -14,7 +14,6 @@ import (
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/client"
-	"github.com/drover-project/drover/cmd/drover/follow"
 )
 
 // operationsPath is where the server lists operations, and below it where each of them is.
@@ -27,61 +26,33 @@ const shownLines = 20
 
 func (a *app) operationsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "operations", Aliases: []string{"operation", "ops"}, Short: "Long work on clusters: how far it is, what it waits for, and how it ended"}
-	cmd.AddCommand(a.operationsList(), a.operationsShow(), a.operationsWait(),
+	cmd.AddCommand(operationsList(a), a.operationsShow(), a.operationsWait(),
 		a.operationsAsk("abort", "Stop an operation when what was begun is finished; one that is queued does not begin"),
 		a.operationsAsk("retry", "Try again what failed of an operation"),
 		a.operationsAsk("hurry", "Have an operation not wait for the maintenance window of its cluster, once"))
 	return cmd
 }
 
-func (a *app) operationsList() *cobra.Command {
-	var clusterName string
-	var watch bool
-	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List operations, the newest first, those that have ended too", Args: needs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			path := operationsPath
-			if clusterName != "" {
-				key := clusterName // of a cluster that is removed, too
-				if !strings.Contains(key, "/") {
-					one, err := a.findHome(cmd.Context(), c, clusterName)
-					if err != nil {
-						return err
-					}
-					key = one.key
-				}
-				path += "?cluster=" + url.QueryEscape(key)
-			}
-			all := follow.List[apitypes.OperationSummary]{
-				Printer: a.printer(), Errs: a.Err, What: "watch operations", Narrow: 8,
-				Heading: []string{"ID", "CLUSTER", "KIND", "STATE", "DONE", "BY", "AGE", "WAITING FOR", "TITLE", "REASON"},
-				Cells: func(o apitypes.OperationSummary, now time.Time) []string {
-					return []string{o.ID, o.Cluster, string(o.Kind), string(o.State), doneText(o), orDash(o.By), ago(now, o.Created), orDash(waitText(o.Wait)), orDash(o.Title), orDash(o.Reason)}
-				},
-				Key:  func(o apitypes.OperationSummary) string { return o.ID },
-				News: operationText,
-				Line: func(o apitypes.OperationSummary) string { return at(time.Now(), o.ID, operationText(o)) },
-			}
-			if watch {
-				return all.Follow(cmd.Context(), client.Watch[apitypes.OperationSummary](cmd.Context(), c, path))
-			}
-			list, err := client.List[apitypes.OperationSummary](cmd.Context(), c, path)
-			if err != nil {
-				return fmt.Errorf("list operations: %w", err)
-			}
-			newestFirst(list)
-			a.hint(len(list) == 0, "there is no operation")
-			return all.Print(list)
+func operationsList(a *app) *cobra.Command {
+	return list(a, listing[apitypes.OperationSummary]{
+		what: "operations", short: "List operations, the newest first, those that have ended too", path: operationsPath, none: "there is no operation", narrow: 8,
+		heading: []string{"ID", "CLUSTER", "KIND", "STATE", "DONE", "BY", "AGE", "WAITING FOR", "TITLE", "REASON"},
+		cells: func(o apitypes.OperationSummary, now time.Time) []string {
+			return []string{o.ID, o.Cluster, string(o.Kind), string(o.State), doneText(o), orDash(o.By), ago(now, o.Created), orDash(waitText(o.Wait)), orDash(o.Title), orDash(o.Reason)}
 		},
-	}
-	follow.Flag(cmd, &watch)
-	cmd.Flags().StringVar(&clusterName, "cluster", "", "only operations of this cluster or fleet; of one that is removed by NAMESPACE/NAME")
-	return cmd
+		id: operationID, name: operationID, text: operationText, order: newestFirst,
+		only: "only operations of this cluster or fleet; of one that is removed by NAMESPACE/NAME",
+		cluster: func(ctx context.Context, c *client.Client, name string) (string, error) {
+			if strings.Contains(name, "/") {
+				return name, nil // of a cluster that is removed, too
+			}
+			one, err := a.findHome(ctx, c, name)
+			return one.key, err
+		},
+	})
 }
+
+func operationID(o apitypes.OperationSummary) string { return o.ID }
 
 // operationText is an operation's state with how far it is.
 func operationText(o apitypes.OperationSummary) string {
