@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -79,7 +78,7 @@ func (a *Service) begin(ctx context.Context, key records.ClusterKey, ask Request
 		return operations.Operation{}, err
 	}
 	o, writes, _, err := admission.Begin(ctx, a.State, admission.Request{
-		Subject: key, Kind: ask.Kind, Title: title(key, ask), By: ask.By, Generation: c.Generation, Turn: ask.Turn,
+		Subject: key, Kind: ask.Kind, Title: steps.Title(ask.Kind, key, ask.Request), By: ask.By, Generation: c.Generation, Turn: ask.Turn,
 		Params: params{ask.Request},
 	}, a.Now)
 	if err != nil {
@@ -156,31 +155,9 @@ func (a *Service) Draft(key records.ClusterKey, ask Request) (operations.Operati
 	}
 	now := a.Now().UTC()
 	return operations.Operation{
-		ID: "op-draft", Kind: ask.Kind, Subject: string(key), Title: title(key, ask), Generation: c.Generation, Params: text,
+		ID: "op-draft", Kind: ask.Kind, Subject: string(key), Title: steps.Title(ask.Kind, key, ask.Request), Generation: c.Generation, Params: text,
 		State: operations.Running, Created: now, Started: now,
 	}, nil
-}
-
-func title(key records.ClusterKey, ask Request) string {
-	cluster := key.Name()
-	switch ask.Kind {
-	case operations.KindSnapshot:
-		return "take a snapshot of the etcd of cluster " + cluster
-	case operations.KindRestore:
-		return fmt.Sprintf("restore snapshot %s of cluster %s on %s", path.Base(ask.Request.Snapshot), cluster, ask.Request.Target)
-	case operations.KindRotateCertificates:
-		if len(ask.Request.Services) > 0 {
-			return fmt.Sprintf("renew the certificates of %s in cluster %s", strings.Join(ask.Request.Services, ", "), cluster)
-		}
-		return "renew the certificates of cluster " + cluster
-	case operations.KindRotateToken:
-		return "give cluster " + cluster + " another server token"
-	case operations.KindRotateCA:
-		return "give cluster " + cluster + " new CAs"
-	case operations.KindUpdateAgents:
-		return fmt.Sprintf("update agents of %s to %s", key.Home(), ask.Request.Agent.Release)
-	}
-	return "rotate the encryption key of cluster " + cluster
 }
 
 // complete fills in what a request leaves out, and says what is wrong with it.

@@ -26,7 +26,6 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
-	"github.com/drover-project/drover/server/store/keyring"
 	"github.com/drover-project/drover/server/store/migrations"
 )
 
@@ -206,7 +205,7 @@ func TestExternalEtcd(t *testing.T) {
 		want    string
 	}{
 		{"other key", func(dir string) Options {
-			if err := os.WriteFile(filepath.Join(dir, "encryption.key"), []byte(must(keyring.NewLine())(t)), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "encryption.key"), []byte(keyLine(t)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			return Options{DataDir: dir, Endpoints: []string{"https://" + e.address}, TLS: e.tls}

@@ -28,7 +28,7 @@ func TestKeyRotation(t *testing.T) {
 	text := must(os.ReadFile(path))(t)
 	lines := strings.SplitAfter(string(text), "\n")
 	oldLine := lines[len(lines)-2]
-	newLine := must(keyring.NewLine())(t)
+	newLine := keyLine(t)
 	rewrite := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -101,7 +101,7 @@ func TestKeyFileRefused(t *testing.T) {
 		{"a directory", func() error { return os.Mkdir(path, 0o700) }, []string{path, "not a regular file"}},
 		{"empty", func() error { return writeMode(path, nil, 0o600) }, []string{path, "no key"}},
 		{"too large", func() error { return writeMode(path, bytes.Repeat([]byte("#\n"), 40_000), 0o600) }, []string{path, "larger than"}},
-		{"another key", func() error { return writeMode(path, []byte(must(keyring.NewLine())(t)), 0o600) }, []string{path, "does not belong", id}},
+		{"another key", func() error { return writeMode(path, []byte(keyLine(t)), 0o600) }, []string{path, "does not belong", id}},
 		{"of another user", func() error {
 			if os.Geteuid() != 0 {
 				skips.Skip(t, "only root can give files away")
@@ -144,4 +144,13 @@ func writeMode(path string, content []byte, mode os.FileMode) error {
 		return err
 	}
 	return os.Chmod(path, mode)
+}
+
+// keyLine is the line that a key file has of another key.
+func keyLine(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "encryption.key")
+	must(keyring.Make(path))(t)
+	lines := strings.SplitAfter(string(must(os.ReadFile(path))(t)), "\n")
+	return lines[len(lines)-2]
 }

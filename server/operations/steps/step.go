@@ -143,16 +143,11 @@ func (p planning) plan() (to []on, err error) {
 	if n := len(p.Machines); n > MaxMachines && p.request.Agent == nil {
 		return nil, fmt.Errorf("the cluster has %d machines, and an operation of this kind takes %d at most", n, MaxMachines)
 	}
-	orders := map[operations.Kind]func() ([]on, error){
-		operations.KindSnapshot: p.snapshot, operations.KindRestore: p.restore, operations.KindRotateCertificates: p.rotateCertificates,
-		operations.KindRotateKeys: p.rotateKeys, operations.KindRotateToken: p.rotateToken, operations.KindRotateCA: p.rotateCA,
-		operations.KindUpdateAgents: p.updateAgents,
-	}
-	plan, known := orders[p.Operation.Kind]
+	of, known := kinds[p.Operation.Kind]
 	if !known {
 		return nil, fmt.Errorf("%q is not done in steps", p.Operation.Kind)
 	}
-	if to, err = plan(); err == nil && len(to) == 0 {
+	if to, err = of.plan(p); err == nil && len(to) == 0 {
 		err = fmt.Errorf("no machine of the cluster has a plan and the role for it")
 	}
 	return to, err

@@ -117,15 +117,6 @@ func (k *recordKey) line() string {
 	return fmt.Sprintf("%s %s %s\n", keyLine, k.id, base64.StdEncoding.EncodeToString(k.secret[:]))
 }
 
-// NewLine makes a key and returns it as a line of the key file, for rotation. The line is a secret. The error is that of the random source.
-func NewLine() (string, error) {
-	key, err := makeKey()
-	if err != nil {
-		return "", err
-	}
-	return key.line(), nil
-}
-
 func makeKey() (*recordKey, error) {
 	var secret [keySize]byte
 	if _, err := rand.Read(secret[:]); err != nil {

@@ -52,7 +52,7 @@ func TestParse(t *testing.T) {
 	if ring.first.id != two.id || len(ring.all) != 2 {
 		t.Errorf("first key %s of %d, want %s of 2", ring.first.id, len(ring.all), two.id)
 	}
-	line := must(NewLine())(t)
+	line := must(makeKey())(t).line()
 	if ring := must(parse([]byte(line)))(t); ring.first.line() != line {
 		t.Error("a new key does not read back")
 	}
