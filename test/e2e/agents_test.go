@@ -51,7 +51,7 @@ func TestAgentsOfAFleetAreUpdated(t *testing.T) {
 		h, err := a.Bed.Host(a.ctx, host.Options{Name: fmt.Sprint("pier-", i+1)})
 		must(t, err)
 		a.hosts = append(a.hosts, h)
-		_, err = h.Sh(a.ctx, strings.TrimSpace(a.drover("fleets", "join-command", "edge")))
+		_, err = h.Sh(a.ctx, strings.ReplaceAll(a.drover("fleets", "join-command", "edge", "--node-name", h.Name()), "| sudo ", "| ")) // hosts have none
 		must(t, err)
 	}
 	plan := filepath.Join(a.Dir, "plan.yaml")
@@ -65,7 +65,7 @@ func TestAgentsOfAFleetAreUpdated(t *testing.T) {
 		t.Errorf("given again the plan is\n%s", out)
 	}
 	for _, h := range a.hosts {
-		if out, err := h.Sh(a.ctx, "cat /etc/greeting /var/greeted"); err != nil || out != "hello\nhello" {
+		if out, err := h.Sh(a.ctx, "cat /etc/greeting /var/greeted"); err != nil || strings.TrimSpace(out) != "hello\nhello" {
 			t.Errorf("%s: %v %q", h.Name(), err, out)
 		}
 	}
