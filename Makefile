@@ -56,15 +56,20 @@ RACE ?= $(if $(CI),1)
 ifneq ($(RACE),)
 # A program with the race detector waits a second before it ends, and tests start hundreds; all goroutines have been waited for by then. The internal
 # linker takes a quarter less time than gcc.
-GO_TEST := GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -vet=off -race -ldflags=-linkmode=internal
+define run-tests
+	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -vet=off -race -ldflags=-linkmode=internal $$(go list ./... | grep -v -x $(NO_GOROUTINES))
+	go test -vet=off ./tunnel $(NO_GOROUTINES) # the former once more for what the original's library carries, which races with itself
+endef
 else
-# Without what debuggers read two hundred programs are linked in two thirds of the time.
-GO_TEST := go test -vet=off -ldflags='-s -w'
+# Without what debuggers read two hundred programs are linked in two thirds of the time. Many tests wait for something: one package more than there
+# are processors keeps those at work.
+define run-tests
+	go test -vet=off -ldflags='-s -w' -p $$(( $$(nproc) + 1 )) ./...
+endef
 endif
 test: formatted setup-test ## unit and integration tests, with the race detector in CI or by RACE=1; no Docker, no network beyond loopback
 	go vet ./...
-	$(GO_TEST) $$(go list ./... | grep -v -x $(NO_GOROUTINES))
-	go test -vet=off ./tunnel $(NO_GOROUTINES) # the former once more for what the original's library carries, which races with itself
+	$(run-tests)
 
 # What agents read and others wrote: plans, position files, ledgers, registries.yaml, the watch; and
 # the state and the config of RKE1 clusters. Twenty executions make an input that was found as small as it needs to be; the default minute is taken

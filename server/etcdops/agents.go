@@ -66,9 +66,13 @@ func (a *Service) has(c records.Cluster, names []string) error {
 	return nil
 }
 
-// Behind are the names of the machines of a cluster whose agents are of another release than the server, as far as that is known.
+// Behind are the names of the machines of a cluster or fleet whose agents are of another release than the server, as far as that is known, without
+// those of a fleet that have not carried out what they were given.
 func (a *Service) Behind(c records.Cluster) (names []string) {
 	for _, d := range a.State.MachinesByCluster.Find(records.ClusterKey(c.Key())) {
+		if state := d.Value.Status.State; d.Value.InFleet() && (state == records.ApplyingPlan || state == records.Failed) {
+			continue
+		}
 		if is := a.Agents.Of(string(d.Value.Subject())); is != "" && is != a.Agents.Release && d.Value.Deleting.IsZero() {
 			names = append(names, d.Value.Name)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,48 @@ func TestAgentsAreUpdatedByThemselves(t *testing.T) {
 	b.releases["m1"] = "v0.3.0" // by hand
 	if waits, _ := b.looks(); waits != "" {
 		t.Errorf("with nothing to do it waits for %q", waits)
+	}
+}
+
+// TestFleetsAreUpdatedToo but for machines that have not carried out what people gave them.
+func TestFleetsAreUpdatedToo(t *testing.T) {
+	b := newBench(t)
+	key := records.FleetKey("edge")
+	b.Must(b.Fleets.Create(b.Context(), string(key), records.Fleet{Object: records.Object{Namespace: records.FleetNamespace, Name: "edge"}, ID: "f-edge"}))
+	of := map[string]string{}
+	for name, state := range map[string]records.MachineState{"e1": records.Active, "e2": records.Failed, "e3": records.WaitingForPlan} {
+		m := records.Machine{Object: records.Object{Namespace: records.FleetNamespace, Name: name}, ClusterName: "edge", ClusterID: "f-edge", Status: records.MachineStatus{Condition: records.Condition{State: state}}}
+		b.Must(b.Machines.Create(b.Context(), m.Key(), m))
+		of[string(m.Subject())] = "v0.2.0"
+	}
+	b.Asker.Agents.Of = func(subject string) string { return of[subject] }
+	begun := func() (wait string, all []operations.Operation) {
+		b.Helper()
+		result, err := b.reconcile(b.Context(), string(key))
+		b.Must(nil, err)
+		if result.Wait != nil {
+			wait = result.Wait.Object + ": " + result.Wait.Cause
+		}
+		return wait, b.OperationsOf(key)
+	}
+	b.Must(nil, clusters.PinAgents(b.Context(), b.State, key, true))
+	if wait, all := begun(); wait != "" || len(all) > 0 {
+		t.Errorf("pinned it waits for %q, and begins %v", wait, all)
+	}
+	b.Must(nil, clusters.PinAgents(b.Context(), b.State, key, false))
+	wait, all := begun()
+	if wait != "" || len(all) != 1 || all[0].Title != "update agents of fleet edge to v0.3.0" {
+		t.Fatalf("it waits for %q, and begins %+v", wait, all)
+	}
+	if asked, err := steps.ReadRequest(all[0]); err != nil || !slices.Equal(asked.Machines, []string{"e1", "e3"}) {
+		t.Errorf("it concerns %v: %v", asked.Machines, err)
+	}
+	if wait, _ := begun(); !strings.HasPrefix(wait, "the update of the agents of fleet edge: operation op-") {
+		t.Errorf("while it runs it waits for %q", wait)
+	}
+	_, err := b.Asker.Begin(b.Context(), key, etcdops.Request{Kind: operations.KindSnapshot})
+	if bad, ok := errors.AsType[*admission.InvalidError](err); !ok || !strings.Contains(bad.Reason, "fleet edge has no Kubernetes for snapshot") {
+		t.Errorf("a snapshot of a fleet: %v", err)
 	}
 }
 

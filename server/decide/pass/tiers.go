@@ -51,9 +51,6 @@ type Tier struct {
 	Drain   *clusterspec.DrainOptions
 }
 
-// fleetWave is how many machines of a fleet, which has no strategy, are updated at a time.
-const fleetWave = "10%"
-
 // Tiers are the machines that stay, in the order in which they change: the one that began the cluster, the others
 // with etcd, the other control planes, and the workers.
 func (p *Pass) Tiers() []Tier {
@@ -71,7 +68,7 @@ func (p *Pass) Tiers() []Tier {
 	}
 	all[2].Limit = Concurrency(u.ControlPlaneConcurrency, len(all[2].Members))
 	if p.Fleet != nil {
-		u.WorkerConcurrency = fleetWave
+		u.WorkerConcurrency = "10%" // a fleet has no strategy of its own
 	}
 	all[3].Limit = Concurrency(u.WorkerConcurrency, len(all[3].Members))
 	return all

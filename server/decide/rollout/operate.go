@@ -101,9 +101,6 @@ func opsInput(p *pass.Pass) steps.Input {
 	return in
 }
 
-// agentDataDir is where jobs keep on hosts without a distribution what they have done.
-const agentDataDir = "/var/lib/rancher/agent"
-
 func opsMachine(p *pass.Pass, m *pass.Member) steps.Machine {
 	one := steps.Machine{
 		Name: m.Name, Title: pass.DescribeHost(m.Machine), NodeName: m.NodeName, UID: m.UID, Roles: m.Roles,
@@ -112,7 +109,8 @@ func opsMachine(p *pass.Pass, m *pass.Member) steps.Machine {
 		Host: hostjob.Host{Distribution: p.Distribution, DataDir: render.DataDir(p.Cluster), Server: m.IsServer()},
 	}
 	if p.Fleet != nil {
-		one.Plan, one.Works, one.Host.DataDir = true, one.Works || !m.HasPlan(), agentDataDir
+		one.Plan, one.Works = true, one.Works || !m.HasPlan()
+		one.Host.DataDir = "/var/lib/rancher/agent" // without a distribution
 	}
 	switch {
 	case !one.Connected:
