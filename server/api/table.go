@@ -405,16 +405,15 @@ func resourceRows(r *kube.Resource) (rows []row) {
 // kubeRows are clusters, machines and settings in the form of Kubernetes. All of it, discovery and plan Secrets
 // included, is also found as the API of the cluster "local".
 func kubeRows(k kube.API, agents route.Handler, kept *secrets.API) []row {
-	anybody := route.KubernetesLogin
 	var rows []row
 	for _, r := range append([]*kube.Resource{k.Clusters, k.Machines, k.Management, k.Settings}, k.OfPeople...) {
 		rows = append(rows, resourceRows(r)...)
 	}
 	rows = append(rows, []row{
-		{"POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", anybody(), k.Reviews.CanI},
-		{"POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", anybody(), k.Reviews.Rules},
-		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", anybody(), k.Reviews.WhoAmI},
-		{"*", "/apis/{group}/{version}/{rest...}", anybody(), kube.Unknown},
+		{"POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", route.KubernetesLogin(), k.Reviews.CanI},
+		{"POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", route.KubernetesLogin(), k.Reviews.Rules},
+		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", route.KubernetesLogin(), k.Reviews.WhoAmI},
+		{"*", "/apis/{group}/{version}/{rest...}", route.KubernetesLogin(), kube.Unknown},
 	}...)
 	elsewhere := kube.Elsewhere(agents)
 	local := []row{ // /api before /apis, which matches its singular, too

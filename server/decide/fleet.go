@@ -81,7 +81,7 @@ func fleetPass(s FleetSnapshot) *pass.Pass {
 // judgeGiven finds how a machine is doing with the plan that it was given.
 func judgeGiven(p *pass.Pass, m *pass.Member) {
 	switch absent, again := p.Absent(m, pass.UnseenLimit); {
-	case m.HasPlan():
+	case m.HasPlan() && !(m.Report.InSync && m.Next.GivenPlan == records.NoPlan):
 		m.Finding, m.Text = judge.Found(p, m)
 		m.Nodeless = true
 		if m.Failure != nil {

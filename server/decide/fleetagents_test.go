@@ -63,7 +63,7 @@ func TestAgentsOfAFleet(t *testing.T) {
 	y.want("the first works", "m0 none Active", "m1 none Applying plan", "m2 none Waiting for plan", "running canary m0:succeeded agent m1:running agent m2:pending")
 	y.reports("m1", plans.StateSucceeded, "")
 	y.reports("m2", plans.StateSucceeded, "")
-	y.want("done", "m0 none Active", "m1 none Active", "m2 none Active", "succeeded canary m0:succeeded agent m1:succeeded agent m2:succeeded")
+	y.want("done", "m0 none Active", "m1 none Active", "m2 none Waiting for plan", "succeeded canary m0:succeeded agent m1:succeeded agent m2:succeeded")
 
 	if p := PreviewFleet(y.again(planOne)); len(p.Machines) != 1 || p.Machines[0].ID != "drover-fleets/m2" {
 		t.Errorf("the plan of before given again would bring about %+v", p)

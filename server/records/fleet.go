@@ -20,6 +20,9 @@ type Fleet struct {
 	CreatorID string `json:"creatorID,omitempty"`
 }
 
+// NoPlan stands for the checksum of a plan that no person gave.
+const NoPlan = "none"
+
 // AsCluster is the fleet in the form of a cluster without a specification, for what is done alike to both.
 func (f Fleet) AsCluster() Cluster { return Cluster{Object: f.Object, ID: f.ID} }
 

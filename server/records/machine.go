@@ -154,7 +154,7 @@ type MachineStatus struct {
 	// Given are the labels and taints that the node has got; nil until it has registered.
 	Given *Given `json:"given,omitempty"`
 	// GivenPlan is, of a machine of a fleet, the checksum of the plan that it was given and has carried out, once an update of its agent has
-	// taken the place of that plan's instructions.
+	// taken the place of that plan's instructions; NoPlan where it was given none.
 	GivenPlan string `json:"givenPlan,omitempty"`
 	// Leaves says of a machine that leaves that something has begun for it, in its cluster or on its host.
 	Leaves bool `json:"leaves,omitempty"`

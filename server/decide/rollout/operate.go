@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/drover-project/drover/installers/hostjob"
@@ -109,7 +110,7 @@ func opsMachine(p *pass.Pass, m *pass.Member) steps.Machine {
 		Host: hostjob.Host{Distribution: p.Distribution, DataDir: render.DataDir(p.Cluster), Server: m.IsServer()},
 	}
 	if p.Fleet != nil {
-		one.Plan, one.Works = true, one.Works || !m.HasPlan()
+		one.Plan, one.Works = true, one.Works || m.State == records.WaitingForPlan
 		one.Host.DataDir = "/var/lib/rancher/agent" // without a distribution
 	}
 	switch {
@@ -176,7 +177,7 @@ func assign(p *pass.Pass, m *pass.Member, e steps.Job) {
 	case steps.Delivered, steps.Joined:
 		if p.Fleet != nil { // what a person had done once is not done again
 			if given.Instructions = nil; m.Report.Job == "" && m.Next.GivenPlan == "" {
-				m.Next.GivenPlan = m.Report.Checksum
+				m.Next.GivenPlan = cmp.Or(m.Report.Checksum, records.NoPlan)
 			}
 		}
 		given.Instructions = append(hostjob.Without(given.Instructions), e.Instructions...)

@@ -266,9 +266,6 @@ func KeyOf(record []byte) (ID, error) {
 	return id, err
 }
 
-// NonceOf is the nonce of a record, which no other has.
-func NonceOf(record []byte) []byte { return record[headerSize : headerSize+nonceSize] }
-
 // IsSealed says whether a value of etcd is an encrypted record.
 func IsSealed(value []byte) bool { return bytes.HasPrefix(value, []byte(recordMagic)) }
 
