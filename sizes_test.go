@@ -31,7 +31,7 @@ var ratchet = map[string]int{
 	"fields":   81,
 	"methods":  425,
 	"function": 80,
-	"file":     396,
+	"file":     395,
 	"server":   86323, // lines of the server, which must not grow
 }
 
