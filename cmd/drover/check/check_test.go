@@ -117,9 +117,12 @@ func joined(t *testing.T, in *Input) {
 // another is a key file of another server.
 func another(t *testing.T) string {
 	t.Helper()
-	line, err := keyring.NewLine()
+	path := filepath.Join(t.TempDir(), "encryption.key")
+	_, err := keyring.Make(path)
 	must(t, err)
-	return line
+	text, err := os.ReadFile(path)
+	must(t, err)
+	return string(text)
 }
 
 // TestEachFaultHasItsFinding: one fault is one finding that is not ok, and nothing else is.
