@@ -61,10 +61,10 @@ define run-tests
 	go test -vet=off ./tunnel $(NO_GOROUTINES) # the former once more for what the original's library carries, which races with itself
 endef
 else
-# Without what debuggers read two hundred programs are linked in two thirds of the time. Many tests wait for something: one package more than there
-# are processors keeps those at work.
+# Without what debuggers read two hundred programs are linked in two thirds of the time. Many tests wait for something: twice as many packages as
+# there are processors keep those at work.
 define run-tests
-	go test -vet=off -ldflags='-s -w' -p $$(( $$(nproc) + 1 )) ./...
+	go test -vet=off -ldflags='-s -w' -p $$(( 2 * $$(nproc) )) ./...
 endef
 endif
 test: formatted setup-test ## unit and integration tests, with the race detector in CI or by RACE=1; no Docker, no network beyond loopback
