@@ -69,6 +69,59 @@ func TestFleets(t *testing.T) {
 	}
 }
 
+// TestAgentsOfFleets: what is asked of the agents of a fleet is taken or refused with a sentence, and nothing is written for what is refused.
+func TestAgentsOfFleets(t *testing.T) {
+	b := withFleet(t)
+	const begin, pin = "/v1-drover/fleets/edge/operations", "/v1-drover/fleets/edge/agents/pin"
+	for _, c := range []struct {
+		target, token, body string
+		status              int
+		says                string
+	}{
+		{begin, b.admin, `{"kind": "snapshot"}`, 422, "fleet edge has no Kubernetes for snapshot"},
+		{begin, b.admin, `{"kind": "restore", "snapshot": "one"}`, 422, "fleet edge has no Kubernetes for restore"},
+		{begin, b.admin, `{"kind": "rehearse", "snapshot": "one"}`, 422, "cannot be asked for"},
+		{begin, b.admin, `{"kind": "update-agents", "fleet": "edge"}`, 422, "rehearsed on a fleet, and nothing else is"},
+		{begin, b.admin, `{"kind": "update-agents", "services": ["etcd"]}`, 422, "only certificates are rotated by service"},
+		{begin, b.admin, `{"kind": "update-agents"}`, 422, "no agents to give"},
+		{begin + "?replace=true", b.admin, `{"kind": "update-agents"}`, 422, "only a restore takes the place"},
+		{begin + "?now=true", b.admin, `{"kind": "update-agents"}`, 422, "does not wait for a maintenance window"},
+		{begin, b.admin, `{"kind": "update-agents"` + strings.Repeat(" ", 1<<20) + `}`, 413, "longer than the 65536 bytes"},
+		{begin, b.admin, strings.Repeat(`{"a":`, 10_000), 422, "unexpected EOF"},
+		{begin, b.admin, `{"kind": "update-agents", "color": "red"}`, 422, "color"},
+		{begin, b.user, `{"kind": "update-agents"}`, 404, ""},
+		{begin, "", `{"kind": "update-agents"}`, 401, ""},
+		{pin, b.admin, `{}`, 422, "pinned is missing"},
+		{pin, b.admin, `{"pinned": "yes"}`, 422, "is not of the form"},
+		{pin, b.admin, `{"pinned": true` + strings.Repeat(" ", 1<<20) + `}`, 413, "longer than the 65536 bytes"},
+		{pin, b.user, `{"pinned": true}`, 404, ""},
+		{pin, "token-admin:wrong", `{"pinned": true}`, 401, ""},
+		{"/v1-drover/fleets/nowhere/agents/pin", b.admin, `{"pinned": true}`, 404, "there is no fleet"},
+	} {
+		before := b.st.Store.Revision()
+		if r := b.request("POST", c.target, c.token, c.body); r.status != c.status || !strings.Contains(string(r.raw), c.says) || len(r.raw) > 4_000 {
+			t.Errorf("%s %.60s: %d %.400s, want %d and %q", c.target, c.body, r.status, r.raw, c.status, c.says)
+		}
+		if b.st.Store.Revision() != before {
+			t.Errorf("%s %.60s: something was written", c.target, c.body)
+		}
+	}
+	state := func() string {
+		t.Helper()
+		b.releases = map[string]string{"drover-fleets/custom-0000000000ff": "v0.0.9"}
+		b.presence.Tunnels.Set("drover-fleets/custom-0000000000ff", true, start)
+		return string(b.want(200, "GET", "/v1-drover/agents?limit=500", "").raw)
+	}
+	b.want(200, "POST", pin, `{"pinned": true}`)
+	if all := state(); !strings.Contains(all, `"state":"pinned"`) {
+		t.Errorf("pinned, the agents are %s", all)
+	}
+	b.want(200, "POST", pin, `{"pinned": false}`)
+	if all := state(); strings.Contains(all, `"state":"pinned"`) || !strings.Contains(all, `"state":"behind"`) {
+		t.Errorf("unpinned, the agents are %s", all)
+	}
+}
+
 func documentOf(name string) string {
 	return "{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: " + name + "}, spec: {kubernetesVersion: v1.34.4+k3s1, rkeConfig: {}}}"
 }

@@ -50,7 +50,7 @@ func (a *Service) agents(c records.Cluster, r *steps.Request) error {
 	}
 	behind := a.Behind(c)
 	if len(behind) == 0 {
-		return admission.Invalid("no machine of %s has an agent of another release than %s, as far as that is known (drover agents ls): one without a tunnel is not, and Rancher's is replaced by install.sh", home, a.Agents.Release)
+		return admission.Invalid("no machine of %s has an agent of another release than %s, as far as the server knows (drover agents ls): it does not know the release of an agent without a tunnel, and install.sh replaces an agent of Rancher", home, a.Agents.Release)
 	}
 	r.Machines = behind[:min(len(behind), steps.MaxMachines)]
 	return nil

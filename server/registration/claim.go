@@ -1,5 +1,5 @@
-// Whether a registration may have the place of a machine that is there already. A machine's id is no secret and many know a registration
-// token; a host that has both must not become a machine whose host is at work. The host itself proves that it has the machine's token. Pure
+// Whether a registration may have the place of a machine that is there already. A machine's ID is no secret, and many people know a
+// registration token: a host that has both must not become a machine whose host is at work. The host itself proves that it has the machine's token. Pure
 // functions over records.
 
 package registration

@@ -44,12 +44,12 @@ works, as many follow at a time as workers of the cluster may be away in an upgr
 what they carry out goes on. A new agent that does not work is taken back by its own host, and no further machine gets it; drover operations
 retry goes on. A machine of a fleet keeps the files and probes of the plan that it has, whose instructions are not carried out again.`,
 		Example: "  drover agents update harbour --wait\n  drover agents update harbour --machine pier-4",
-		RunE: onHome(a, func(ctx context.Context, c *client.Client, _ string, at string) error {
+		RunE: on(a, a.findHome, func(ctx context.Context, c *client.Client, of home) error {
 			names, err := a.machineNames(ctx, c, machines)
 			if err != nil {
 				return err
 			}
-			return a.ask(ctx, c, at, apitypes.Asked{Kind: apitypes.KindUpdateAgents, Machines: names}, o)
+			return a.ask(ctx, c, of.path(), apitypes.Asked{Kind: apitypes.KindUpdateAgents, Machines: names}, o)
 		}),
 	}
 	cmd.Flags().StringArrayVar(&machines, "machine", nil, "only the agent of this machine, also of the same release or pinned (repeat)")
@@ -60,9 +60,9 @@ retry goes on. A machine of a fleet keeps the files and probes of the plan that 
 func agentsPin(a *app, name, short string, pinned bool) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " NAME", Short: short, Args: needs("NAME"),
-		RunE: onHome(a, func(ctx context.Context, c *client.Client, of, at string) error {
+		RunE: on(a, a.findHome, func(ctx context.Context, c *client.Client, of home) error {
 			var answer apitypes.AskedPin
-			if err := c.Send(ctx, "POST", at+"/agents/pin", apitypes.AskedPin{Pinned: pinned}, &answer); err != nil {
+			if err := c.Send(ctx, "POST", of.path()+"/agents/pin", apitypes.AskedPin{Pinned: pinned}, &answer); err != nil {
 				return fmt.Errorf("%s the agents of %s: %w", name, of, err)
 			}
 			return a.show(answer, func(t *table) {

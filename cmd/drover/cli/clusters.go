@@ -33,7 +33,7 @@ func (a *app) clustersCommand() *cobra.Command {
 
 func clustersList(a *app) *cobra.Command {
 	return list(a, listing[apitypes.Cluster]{
-		what: "clusters", short: "List clusters", path: clustersPath, none: "there is no cluster yet; `drover apply -f cluster.yaml` makes one", narrow: 6,
+		what: "clusters", short: "List clusters", path: clustersPath, none: "there is no cluster yet; make the first cluster by `drover apply -f cluster.yaml`", narrow: 6,
 		heading: []string{"NAME", "ID", "STATE", "VERSION", "MACHINES", "MESSAGE", "NAMESPACE", "DISTRIBUTION", "WANTED", "AGE"},
 		cells: func(one apitypes.Cluster, now time.Time) []string {
 			return []string{one.Name, one.ID, one.State, orDash(one.Version), fmt.Sprint(one.Machines), one.Message,
@@ -72,12 +72,17 @@ func (a *app) findCluster(ctx context.Context, c *client.Client, name string) (a
 
 // onCluster is a command that does something with the cluster of its one argument.
 func (a *app) onCluster(do func(ctx context.Context, c *client.Client, one apitypes.Cluster) error) func(*cobra.Command, []string) error {
+	return on(a, a.findCluster, do)
+}
+
+// on is a command that does something with what find finds by the name that is its first argument.
+func on[T any](a *app, find func(context.Context, *client.Client, string) (T, error), do func(context.Context, *client.Client, T) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
 		if err != nil {
 			return err
 		}
-		one, err := a.findCluster(cmd.Context(), c, args[0])
+		one, err := find(cmd.Context(), c, args[0])
 		if err != nil {
 			return err
 		}

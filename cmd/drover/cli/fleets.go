@@ -18,6 +18,7 @@ import (
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
 )
 
 // fleetsPath is where the server lists fleets, and below it where each of them is.
@@ -34,7 +35,7 @@ func (a *app) fleetsCommand() *cobra.Command {
 func fleetsList(a *app) *cobra.Command {
 	return list(a, listing[apitypes.Fleet]{
 		what: "fleets", short: "List fleets", path: fleetsPath, heading: []string{"NAME", "ID", "MACHINES", "STATES", "OPERATION"},
-		none: "there is no fleet yet; `drover fleets join-command NAME` makes one, and prints what makes a host join it",
+		none: "there is no fleet yet; `drover fleets join-command NAME` makes the fleet, and prints the line by which a host joins",
 		cells: func(f apitypes.Fleet, _ time.Time) []string {
 			return []string{f.Name, f.ID, fmt.Sprint(f.Machines), orDash(statesText(f)), orDash(underWay(f))}
 		},
@@ -239,21 +240,6 @@ func (h home) String() string {
 	return "cluster " + path.Base(h.key)
 }
 
-// onHome runs a command on the cluster or the fleet that its first argument names; at is its path.
-func onHome(a *app, do func(ctx context.Context, c *client.Client, of, at string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		c, err := a.client()
-		if err != nil {
-			return err
-		}
-		one, err := a.findHome(cmd.Context(), c, args[0])
-		if err != nil {
-			return err
-		}
-		return do(cmd.Context(), c, one.String(), one.path())
-	}
-}
-
 // findHome looks a cluster up as findCluster does, or a fleet.
 func (a *app) findHome(ctx context.Context, c *client.Client, name string) (home, error) {
 	one, err := a.findCluster(ctx, c, name)
@@ -267,10 +253,15 @@ func (a *app) findHome(ctx context.Context, c *client.Client, name string) (home
 	if failed != nil && !errors.Is(failed, client.ErrNotFound) { // as by a server that has no fleets
 		return home{}, failed
 	}
+	var known []string
 	for _, f := range list {
 		if f.Name == name || f.ID == name || f.Namespace+"/"+f.Name == name {
 			return home{f.ID, f.Namespace + "/" + f.Name, f.Name}, nil
 		}
+		known = append(known, f.Name)
+	}
+	if like := usageerr.Suggest(name, known); len(like) > 0 {
+		return home{}, absent("there is no cluster and no fleet %q; did you mean fleet %s?", name, strings.Join(like, " or "))
 	}
 	return home{}, err
 }

@@ -16,20 +16,21 @@ import (
 
 // listing is what ls shows of a kind.
 type listing[T any] struct {
-	// what they are, as in "clusters", and short is the command's help. path is where the server lists them, and none is said where it has none.
+	// what is the plural of the kind, as in "clusters", and short the command's help. path is where the server lists the things, and none is the hint for
+	// an empty list.
 	what, short, path, none string
 	heading                 []string
 	// narrow is how many columns are shown without -o wide; 0 is all.
 	narrow int
 	cells  func(one T, now time.Time) []string
-	// name is what one is called in a line of -w, and text how it stands there: another text is worth another line. Without text there is no -w.
+	// name and text are a thing's name and state in a line of -w: a changed text is worth another line. Without text there is no -w.
 	name, text func(T) string
-	// id tells them apart.
+	// id tells the things apart.
 	id func(T) string
-	// only is the help of --cluster, and cluster what the server is given of it; without them there is no such flag.
+	// only is the help of the flag --cluster, and cluster what the server gets for its value; without cluster the command has no such flag.
 	only    string
 	cluster func(context.Context, *client.Client, string) (string, error)
-	// order puts them into another order than the server's; nil leaves that.
+	// order sorts the things; nil keeps the server's order.
 	order func([]T)
 }
 

@@ -111,17 +111,7 @@ func (a *app) findMachine(ctx context.Context, c *client.Client, name string) (a
 
 // onMachine is a command that does something with the machine of its one argument.
 func (a *app) onMachine(do func(ctx context.Context, c *client.Client, m apitypes.Machine) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		c, err := a.client()
-		if err != nil {
-			return err
-		}
-		m, err := a.findMachine(cmd.Context(), c, args[0])
-		if err != nil {
-			return err
-		}
-		return do(cmd.Context(), c, m)
-	}
+	return on(a, a.findMachine, do)
 }
 
 func (a *app) machinesShow() *cobra.Command {

@@ -35,7 +35,7 @@ func (a *app) operationsCommand() *cobra.Command {
 
 func operationsList(a *app) *cobra.Command {
 	return list(a, listing[apitypes.OperationSummary]{
-		what: "operations", short: "List operations, the newest first, those that have ended too", path: operationsPath, none: "there is no operation", narrow: 8,
+		what: "operations", short: "List operations, also ended ones, the newest first", path: operationsPath, none: "there is no operation", narrow: 8,
 		heading: []string{"ID", "CLUSTER", "KIND", "STATE", "DONE", "BY", "AGE", "WAITING FOR", "TITLE", "REASON"},
 		cells: func(o apitypes.OperationSummary, now time.Time) []string {
 			return []string{o.ID, o.Cluster, string(o.Kind), string(o.State), doneText(o), orDash(o.By), ago(now, o.Created), orDash(waitText(o.Wait)), orDash(o.Title), orDash(o.Reason)}

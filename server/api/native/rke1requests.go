@@ -31,8 +31,6 @@ func (a *API) Begin(c *route.Call, d store.Document[records.Cluster]) (route.Ans
 	switch {
 	case asked.Kind == operations.KindRehearse:
 		return a.rehearse(c, d, asked, how)
-	case asked.Fleet != "":
-		return route.Answer{}, norman.Invalid(norman.InvalidOption, "fleet", "a snapshot is rehearsed on a fleet, and nothing else is")
 	case !d.Value.Spec.Docker():
 		return a.beginOnHosts(c, d, asked, how)
 	case a.RKE == nil || !d.Value.Spec.RKE1():
@@ -56,6 +54,9 @@ func (a *API) Begin(c *route.Call, d store.Document[records.Cluster]) (route.Ans
 func askedFor(c *route.Call) (how clusters.Request, asked apitypes.Asked, err error) {
 	if how, err = request(c); err == nil {
 		err = readAsked(c, &asked, `what an operation is asked for by, such as {"kind": "snapshot"}`)
+	}
+	if err == nil && asked.Fleet != "" && asked.Kind != operations.KindRehearse {
+		err = norman.Invalid(norman.InvalidOption, "fleet", "a snapshot is rehearsed on a fleet, and nothing else is")
 	}
 	return how, asked, err
 }
