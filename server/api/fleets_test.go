@@ -120,6 +120,9 @@ func TestAgentsOfFleets(t *testing.T) {
 	if all := state(); strings.Contains(all, `"state":"pinned"`) || !strings.Contains(all, `"state":"behind"`) {
 		t.Errorf("unpinned, the agents are %s", all)
 	}
+	if d, _ := b.st.Fleets.Get(string(records.FleetKey("edge"))); len(d.Value.Annotations) > 0 {
+		t.Errorf("unpinned, the fleet has the annotations %v", d.Value.Annotations)
+	}
 }
 
 func documentOf(name string) string {

@@ -73,6 +73,30 @@ func (b *bed) apply(text string) []clusters.Result {
 
 const harbour = `{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: harbour}, spec: {kubernetesVersion: v1.34.4+k3s1, rkeConfig: {}}}`
 
+// TestApplyGoesOnAfterAnotherWrite: a cluster that another writer changes between the look at it and the write is looked at again.
+func TestApplyGoesOnAfterAnotherWrite(t *testing.T) {
+	b := newBed(t)
+	b.apply(harbour)
+	docs, err := clusterspec.Parse([]byte(strings.Replace(harbour, "rkeConfig: {}", "rkeConfig: {provisionGeneration: 1}", 1)), b.known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	results, err := b.applier.Apply(t.Context(), docs, clusters.Request{Who: auth.Identity{UserID: "user-x", Admin: true}, Allow: func(*records.Cluster) error {
+		if looked++; looked > 1 {
+			return nil
+		}
+		_, err := b.state.Clusters.Modify(t.Context(), "fleet-default/harbour", func(c records.Cluster) (records.Cluster, error) {
+			c.Status.Message = "another write"
+			return c, nil
+		})
+		return err
+	}})
+	if err != nil || results[0].Action != clusters.Configured || looked != 2 {
+		t.Errorf("looked at %d times: %+v, %v", looked, results, err)
+	}
+}
+
 func TestApplyIsWholeOrNothing(t *testing.T) {
 	b := newBed(t)
 	if got := b.apply(harbour); got[0].Action != clusters.Created || !strings.HasPrefix(got[0].ID, "c-m-") || len(got[0].ID) != 12 {
