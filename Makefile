@@ -81,10 +81,10 @@ FUZZ := plans:FuzzParse plans/drop:FuzzParsePosition plans/apply:FuzzReadLedger 
 	rke1/state:FuzzDecode rke1/config:FuzzParse cmd/drover/output:FuzzWriter
 
 # What the server reads and hosts, clusters and directories wrote.
-FUZZ += daemon/bundle:FuzzScrub daemon/podlogs:FuzzLines rke1/ecr:FuzzRead rke1/config/check:FuzzForms server/clusterspec/etcdspec:FuzzSchedule \
+FUZZ += daemon/bundle:FuzzScrub daemon/podlogs:FuzzLines rke1/ecr:FuzzRead rke1/config/check:FuzzForms server/clusterspec:FuzzSchedule \
 	installers/kubeconfig:FuzzRead tunnel/answers:FuzzScan tunnel/connect:FuzzDecode rke1/onhost:FuzzLogs rke1/onhost:FuzzDocker \
 	plans:FuzzReadHostReport plans:FuzzReadOutcome plans:FuzzDecodeOutputs plans:FuzzDecodeProbeStatuses plans:FuzzDecodePeriodicOutputs \
-	server/planapi:FuzzAgentUpdate server/planapi:FuzzAgentBody server/registration/hostrequest:FuzzRequest server/downstream/nodes:FuzzSeen \
+	server/planapi:FuzzAgentUpdate server/planapi:FuzzAgentBody server/registration:FuzzRequest server/downstream:FuzzSeen \
 	server/downstream/kubeproxy:FuzzPeek server/etcdops:FuzzListed server/controllers/certificates:FuzzAnswer server/api/native:FuzzHostLog \
 	server/outgoing:FuzzRanges server/directories/ldap:FuzzCount server/api/secrets:FuzzProtobuf cmd/drover/airgap:FuzzOpenSite cmd/drover/airgap:FuzzReadChart
 

@@ -10,10 +10,10 @@ import (
 
 // wholeLists are the files that ask a cluster for a list without rke1/kube/bounds, each with how it bounds it.
 var wholeLists = map[string]string{
-	"server/api/podrequests/podrequests.go": "pages, of which it keeps sums, up to 20,000 pods",
-	"rke1/kube/secrets.go":                  "pages, of which it keeps nothing",
-	"rke1/kube/rollout.go":                  "one page, for the cause that it shows",
-	"rke1/migrate/live/live.go":             "pages of client-go's pager, in the command line",
+	"server/api/management/podrequests.go": "pages, of which it keeps sums, up to 20,000 pods",
+	"rke1/kube/secrets.go":                 "pages, of which it keeps nothing",
+	"rke1/kube/rollout.go":                 "one page, for the cause that it shows",
+	"rke1/migrate/live/live.go":            "pages of client-go's pager, in the command line",
 }
 
 // TestListsOfClustersComeByPages holds that nothing asks a cluster for a whole list of objects at once: how many it answers with is its

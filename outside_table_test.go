@@ -386,23 +386,15 @@ var places = map[string]struct {
 			"server/outgoing's for people (server/controllers.go).",
 		sites: []string{"client in OpenBucket", "client in package level"},
 	},
-	"server/directories/github": {
-		why:   "The client is web.New's, on a way of server/outgoing.",
-		sites: []string{"client in package level"},
-	},
 	"server/directories/ldap": {
 		why: "Administrators name the directory: it is dialled on a way of server/outgoing, and what it says is bounded by " +
 			"bound.",
 		sites: []string{"dial in Directory.ask"},
 	},
-	"server/directories/oidc": {
-		why:   "The client is web.New's, on a way of server/outgoing, also for the addresses that a provider's discovery names.",
-		sites: []string{"client in package level"},
-	},
 	"server/directories/web": {
 		why: "Administrators and providers name addresses: the transport is server/outgoing's, CheckRedirect keeps to https, " +
-			"and bounded bounds answers.",
-		sites: []string{"client in New ×2"},
+			"and bounded bounds answers. That client asks GitHub and OpenID Connect, also at the addresses that a provider's discovery names.",
+		sites: []string{"client in New ×2", "client in package level ×2"},
 	},
 	"server/downstream": {
 		why: "Hosts and agents give credentials, which kubeconfig.Read parses without paths or programs; the address is " +
@@ -419,13 +411,10 @@ var places = map[string]struct {
 		sites: []string{"client in Proxy.Serve"},
 	},
 	"server/hosts": {
-		why:   "The address is made up and dialled through the host's tunnel; no redirect is followed, and headers are bounded.",
-		sites: []string{"client in Hosts.AskFor ×2"},
-	},
-	"server/hosts/relay": {
-		why: "Addresses of servers are those that servers put into the store of all: addressOf takes https alone, the TLS " +
+		why: "An address of a host is made up and dialled through the host's tunnel; no redirect is followed, and headers are bounded. " +
+			"Addresses of servers are those that servers put into the store of all: addressOf takes https alone, the TLS " +
 			"configuration verifies them, and no redirect is followed.",
-		sites: []string{"client in Relay.get ×2", "dial in Relay.ask"},
+		sites: []string{"client in Hosts.AskFor ×2", "client in Relay.get ×2", "dial in Relay.ask"},
 	},
 	"server/kubectl": {
 		why: "People write a line, which the process gets by its standard input; the program is the server's own, with constant " +
@@ -449,12 +438,10 @@ var places = map[string]struct {
 		sites: []string{"file in Adopt", "file in Open", "file in readPair ×2", "file in writePair ×2"},
 	},
 	"server/store": {
-		why:   "Paths are those of the server's data directory, given by its flags.",
-		sites: []string{"file in Store.startEmbedded", "file in Store.takeDataDir ×2", "file in checkOurs"},
-	},
-	"server/store/damage": {
-		why:   "Paths are those of the embedded etcd's files in the server's data directory.",
-		sites: []string{"file in Check ×2", "file in lastEntry"},
+		why: "Paths are those of the server's data directory, given by its flags.",
+		sites: []string{
+			"file in Store.startEmbedded", "file in Store.takeDataDir ×2", "file in checkDamage ×2", "file in checkOurs", "file in lastEntry",
+		},
 	},
 	"server/store/keyring": {
 		why: "The path is that of the key file, in the data directory or given by a flag; Read refuses a file that others can " +

@@ -49,7 +49,7 @@ type MachinePreview struct {
 	Remove   bool   `json:"remove,omitempty"`
 	// Plan is the beginning of the new plan's checksum; empty when the machine joins later, by what others then have.
 	Plan string `json:"plan,omitempty"`
-	// Changes are as plandiff.Changes names them.
+	// Changes are as decide.Changes names them.
 	Changes []string `json:"changes"`
 	// Files are what changes in files, without secrets.
 	Files []FileChange `json:"files,omitempty"`

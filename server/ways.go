@@ -20,7 +20,6 @@ import (
 	"github.com/drover-project/drover/server/controllers/authtokens"
 	"github.com/drover-project/drover/server/controllers/rights"
 	"github.com/drover-project/drover/server/downstream"
-	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/nodeagents"
 	"github.com/drover-project/drover/server/planapi"
@@ -37,7 +36,7 @@ type ways struct {
 	inClusters   *clusteragents.Agents
 	agents       *nodeagents.Agents
 	clusters     *downstream.Clusters
-	accounts     *accounts.Accounts
+	accounts     *downstream.Accounts
 }
 
 func newWays(ctx context.Context, d *data, i *identity) (w *ways, err error) {
@@ -62,7 +61,7 @@ func newWays(ctx context.Context, d *data, i *identity) (w *ways, err error) {
 		State: d.state, Tokens: w.registration, Tunnel: w.hosts.Tunnel, Accept: w.hosts.Accept, Cluster: w.inClusters.Serve, Now: d.Now, Logger: d.Logger,
 	})
 	w.clusters = downstream.New(downstream.Options{State: d.state, Hosts: w.hosts, Logger: d.Logger, Now: d.Now})
-	w.accounts = &accounts.Accounts{Client: w.clusters.Client, Now: d.Now}
+	w.accounts = &downstream.Accounts{Client: w.clusters.Client, Now: d.Now}
 	return w, nil
 }
 
@@ -102,8 +101,8 @@ func campaigner() string {
 func (w *ways) clear(ctx context.Context, id string, key records.ClusterKey, client kubernetes.Interface) error {
 	err := rights.Clear(ctx, client, id)
 	err = errors.Join(err, w.accounts.Sweep(ctx, key, func(string) bool { return false }))
-	if gone := client.CoreV1().Namespaces().Delete(ctx, accounts.Namespace, metav1.DeleteOptions{}); gone != nil && !apierrors.IsNotFound(gone) {
-		err = errors.Join(err, fmt.Errorf("remove namespace %s: %w", accounts.Namespace, gone))
+	if gone := client.CoreV1().Namespaces().Delete(ctx, downstream.AccountNamespace, metav1.DeleteOptions{}); gone != nil && !apierrors.IsNotFound(gone) {
+		err = errors.Join(err, fmt.Errorf("remove namespace %s: %w", downstream.AccountNamespace, gone))
 	}
 	return err
 }

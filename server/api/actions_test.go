@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
-	"github.com/drover-project/drover/server/ui/idempotency"
+	"github.com/drover-project/drover/server/ui"
 )
 
 // hidden are the hidden fields of the form on a page that does something.
@@ -297,7 +297,7 @@ func TestChangePage(t *testing.T) {
 		t.Fatalf("the document is %q", text)
 	}
 	send := func(text, base, seen, act string) result {
-		return b.post(at, b.admin, url.Values{"text": {strings.ReplaceAll(text, "\n", "\r\n")}, "base": {strings.ReplaceAll(base, "\n", "\r\n")}, "seen": {seen}, "act": {act}, "key": {idempotency.NewKey()}})
+		return b.post(at, b.admin, url.Values{"text": {strings.ReplaceAll(text, "\n", "\r\n")}, "base": {strings.ReplaceAll(base, "\n", "\r\n")}, "seen": {seen}, "act": {act}, "key": {ui.NewFormKey()}})
 	}
 	if r := send(text, base, "", "preview"); r.status != http.StatusOK || !strings.Contains(string(r.raw), "Nothing would change.") {
 		t.Errorf("the same: %d %s", r.status, r.raw)
@@ -371,7 +371,7 @@ func TestNewClusterPage(t *testing.T) {
 	if seen == nil {
 		t.Fatal("there is no preview")
 	}
-	r := b.post("new", b.admin, url.Values{"text": {doc}, "seen": {string(seen[1])}, "act": {"apply"}, "key": {idempotency.NewKey()}})
+	r := b.post("new", b.admin, url.Values{"text": {doc}, "seen": {string(seen[1])}, "act": {"apply"}, "key": {ui.NewFormKey()}})
 	if _, ok := b.st.Clusters.Get("fleet-default/pond"); r.status != http.StatusSeeOther || r.header.Get("Location") != "/dashboard/clusters/fleet-default/pond" || !ok {
 		t.Errorf("%d %s", r.status, r.raw)
 	}

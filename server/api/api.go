@@ -23,19 +23,12 @@ import (
 
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/access"
-	"github.com/drover-project/drover/server/api/authconfigs"
 	"github.com/drover-project/drover/server/api/clusterresources"
-	"github.com/drover-project/drover/server/api/ext"
-	"github.com/drover-project/drover/server/api/incluster"
 	"github.com/drover-project/drover/server/api/kube"
-	"github.com/drover-project/drover/server/api/kube/kinds"
 	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/api/podrequests"
-	"github.com/drover-project/drover/server/api/preferences"
-	"github.com/drover-project/drover/server/api/projectsecrets"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/api/steve"
@@ -50,7 +43,7 @@ import (
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/fleets"
-	"github.com/drover-project/drover/server/hosts/presence"
+	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/people"
@@ -114,7 +107,7 @@ type Identity struct {
 	People      *people.People
 	Directories *logins.Desk
 	// Groups asks them about people who are away.
-	Groups authconfigs.Groups
+	Groups access.Groups
 }
 
 // Ways are the ways to hosts, to clusters and to the other servers.
@@ -133,7 +126,7 @@ type Ways struct {
 	// Servers is what all servers say of themselves.
 	Servers native.Servers
 	// Presence is which servers there are, and who is connected to which; nil knows of none.
-	Presence *presence.Presence
+	Presence *hosts.Presence
 	// Leader is the identity of the server that leads the others; nil knows none.
 	Leader func() string
 }
@@ -193,7 +186,7 @@ type API struct {
 	feed  *subscribe.Feed
 	// drains run beside requests.
 	drains    *clusterresources.Drains
-	requested *podrequests.Reader
+	requested *management.PodRequests
 	stop      func() // ends what reports changes to the page
 }
 
@@ -227,13 +220,13 @@ func (o *Options) fill() {
 func New(o Options) (*API, error) {
 	o.fill()
 	reach := o.reach()
-	a := &API{drains: &clusterresources.Drains{Log: o.Logger}, requested: podrequests.New(reach.client, reach.api, o.Now, o.Logger), feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
+	a := &API{drains: &clusterresources.Drains{Log: o.Logger}, requested: management.NewPodRequests(reach.client, reach.api, o.Now, o.Logger), feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
 	persons := &access.API{State: o.State, Auth: o.Auth, Settings: o.Settings, People: o.People, Directories: o.Directories}
-	directories := &authconfigs.API{Desk: o.Directories, Groups: o.Groups}
-	prefs, kept := &preferences.API{State: o.State, Now: o.Now}, &secrets.API{State: o.State, Authenticate: o.Auth.Authenticate, CatchUp: o.State.Store.CatchUp}
+	directories := &access.DirectoryAPI{Desk: o.Directories, Groups: o.Groups}
+	prefs, kept := &access.PreferenceAPI{State: o.State, Now: o.Now}, &secrets.API{State: o.State, Authenticate: o.Auth.Authenticate, CatchUp: o.State.Store.CatchUp}
 	v3 := management.New(management.Options{
 		State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions,
-		ClusterCA: reach.ca, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(clusterresources.Schemas(), projectsecrets.Schema()),
+		ClusterCA: reach.ca, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(clusterresources.Schemas(), clusterresources.ProjectSecretSchema()),
 		API: reach.api, Draining: a.drains.State, Requested: a.requested, Changes: a.feed, Now: o.Now,
 		Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), management.SystemImages(o.RKE1Versions), kept.Kind()}, prefs.Kinds()),
 	})
@@ -243,7 +236,7 @@ func New(o Options) (*API, error) {
 		DayTwo: o.DayTwo, RefreshSnapshots: o.Refresh, PreviewOperation: o.PreviewOperation, Rehearsals: o.Rehearsals,
 	}
 	h := handlers{
-		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o), inCluster: &incluster.API{State: o.State, Ask: reach.question}, v3: v3, own: own,
+		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o), inCluster: &steve.InCluster{State: o.State, Ask: reach.question}, v3: v3, own: own,
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions,
 			Others: o.typesOfV1(persons.People), Changes: a.feed,
@@ -255,11 +248,11 @@ func New(o Options) (*API, error) {
 		}),
 		trail: native.AuditAPI{Log: o.Audit, Now: o.Now}, releases: management.Releases{Versions: o.Versions}, people: persons, kept: kept, looks: prefs,
 		login: &login.API{State: o.State, Auth: o.Auth, Settings: o.Settings, Tokens: v3, Directories: o.Directories, PageAddress: ui.Local},
-		ext:   &ext.API{State: o.State, Auth: o.Auth, V3: v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now},
+		ext:   &access.ExtAPI{State: o.State, Auth: o.Auth, V3: v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now},
 		inside: &clusterresources.API{
 			State: o.State, Membership: &membership.Membership{State: o.State, Now: o.Now}, Client: reach.client, Drains: a.drains, V3: v3,
 		},
-		secrets: &projectsecrets.API{State: o.State, Now: o.Now, V3: v3},
+		secrets: &clusterresources.ProjectSecrets{State: o.State, Now: o.Now, V3: v3},
 	}
 	var err error
 	if h.page, a.stop, err = o.page(h.login); err != nil {
@@ -300,7 +293,7 @@ func (o Options) reach() (r reach) {
 
 // Discovery is what Kubernetes clients find of the API; the agents' handler serves it.
 func Discovery() *discovery.Documents {
-	return discovery.New(append(append([]discovery.Group{planapi.Core()}, kinds.Groups()...), ext.Group())...)
+	return discovery.New(append(append([]discovery.Group{planapi.Core()}, kube.Groups()...), access.ExtGroup())...)
 }
 
 // Close stops observing the state, and ends what runs beside requests.

@@ -41,11 +41,9 @@ import (
 	"github.com/drover-project/drover/server/decide/pass"
 	outsidedesk "github.com/drover-project/drover/server/directories/logins"
 	"github.com/drover-project/drover/server/downstream"
-	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/etcdops"
-	"github.com/drover-project/drover/server/hosts/presence"
-	"github.com/drover-project/drover/server/hosts/relay"
+	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/outgoing"
@@ -96,7 +94,7 @@ type bench struct {
 	admin, user string // texts of tokens
 
 	// presence is who is connected, and releases what the agents of tunnels are of, by their subjects.
-	presence *presence.Presence
+	presence *hosts.Presence
 	releases map[string]string
 	leader   string
 
@@ -112,8 +110,8 @@ type bench struct {
 	askAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
 	dial     func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	askFor   func(ctx context.Context, subject records.Subject, path string, header http.Header) (*http.Response, error)
-	tunnels  func(context.Context) []relay.Held
-	workers  []relay.Said[[]reconcile.Status]
+	tunnels  func(context.Context) []hosts.HeldTunnels
+	workers  []hosts.Said[[]reconcile.Status]
 
 	// versionStatus is where the version data are from.
 	versionStatus versions.Status
@@ -248,7 +246,7 @@ func (b *bench) wire(o benchOptions) {
 	b.t.Cleanup(b.audit.Close)
 	applier := &asked.Applier{State: b.st, Preview: control.Preview, Versions: func() *versions.Data { return known }, Now: b.now}
 	desk := b.desk(applier)
-	b.presence = presence.New(presence.Options{
+	b.presence = hosts.NewPresence(hosts.PresenceOptions{
 		State: b.st, Self: records.Replica{ID: "bench", URL: "https://bench:8443", Version: "v0.1.0", Started: start, Identity: "bench-1"}, Logger: log, Now: b.now,
 		Agent: func(subject string) string { return b.releases[subject] },
 	})
@@ -296,7 +294,7 @@ func (b *bench) wire(o benchOptions) {
 	}
 	ways := &kubeproxy.Proxy{State: b.st, Logger: log, Membership: &membership.Membership{State: b.st, Now: b.now}, Refused: func(records.ClusterKey, string, string) {},
 		Way: func(records.ClusterKey, downstream.Credentials) http.RoundTripper { return o.way },
-		Token: func(context.Context, records.ClusterKey, accounts.Person) (string, error) {
+		Token: func(context.Context, records.ClusterKey, downstream.Person) (string, error) {
 			if o.way == nil {
 				return "", &downstream.UnavailableError{Cause: "the cluster is not there"}
 			}
@@ -585,11 +583,11 @@ func (noNodes) Want(records.ClusterKey, []pass.NodeOrder)                       
 // peersOf answers what a bench says that servers say.
 type peersOf struct{ *bench }
 
-func (p peersOf) Workers(context.Context, []reconcile.Status) []relay.Said[[]reconcile.Status] {
+func (p peersOf) Workers(context.Context, []reconcile.Status) []hosts.Said[[]reconcile.Status] {
 	return p.workers
 }
 
-func (p peersOf) OpenTunnels(ctx context.Context) []relay.Held {
+func (p peersOf) OpenTunnels(ctx context.Context) []hosts.HeldTunnels {
 	if p.tunnels == nil {
 		return nil
 	}

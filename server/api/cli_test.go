@@ -21,7 +21,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/drover-project/drover/server/api/endpoints"
+	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -426,7 +426,7 @@ func TestCLICommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var k endpoints.Kubeconfig
+		var k management.Kubeconfig
 		if err := yaml.Unmarshal([]byte(out.Config), &k); err != nil {
 			t.Fatal(err)
 		}

@@ -11,13 +11,10 @@ import (
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/access"
-	"github.com/drover-project/drover/server/api/authconfigs"
 	"github.com/drover-project/drover/server/api/clusterresources"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/api/preferences"
-	"github.com/drover-project/drover/server/api/projectsecrets"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/auth"
@@ -317,8 +314,8 @@ func undescribed(pattern string) bool {
 
 // schemasOfV3 finds the types of /v3, those of its parts for clusters and projects among them.
 func schemasOfV3() func(auth.Kind) (norman.Schema, bool) {
-	v3 := management.New(management.Options{Kinds: slices.Concat((&access.API{}).Kinds(), []management.Kind{(&authconfigs.API{}).Kind(), management.SystemImages(nil), (&secrets.API{}).Kind()}, (&preferences.API{}).Kinds())})
-	within := append(clusterresources.Schemas(), projectsecrets.Schema())
+	v3 := management.New(management.Options{Kinds: slices.Concat((&access.API{}).Kinds(), []management.Kind{(&access.DirectoryAPI{}).Kind(), management.SystemImages(nil), (&secrets.API{}).Kind()}, (&access.PreferenceAPI{}).Kinds())})
+	within := append(clusterresources.Schemas(), clusterresources.ProjectSecretSchema())
 	return func(kind auth.Kind) (norman.Schema, bool) {
 		if i := slices.IndexFunc(within, func(s norman.Schema) bool { return s.ID == string(kind) }); i >= 0 {
 			return within[i], true

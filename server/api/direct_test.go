@@ -10,7 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/plans/clusterauth"
-	"github.com/drover-project/drover/server/api/endpoints"
+	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 )
@@ -26,7 +26,7 @@ func TestKubeconfigsThatLeadStraightToACluster(t *testing.T) {
 	read := func() (contexts, warning string, made records.Token, text string) {
 		t.Helper()
 		r := b.want(http.StatusOK, "POST", "/v3/clusters/c-m-h4rb0r55?action=generateKubeconfig", "")
-		var k endpoints.Kubeconfig
+		var k management.Kubeconfig
 		if err := yaml.Unmarshal([]byte(r.text("config")), &k); err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/drover-project/drover/server/api/endpoints"
+	"github.com/drover-project/drover/server/api/management"
 )
 
 type typedExtToken struct {
@@ -94,7 +94,7 @@ func TestExtTokens(t *testing.T) {
 			Tokens         []string
 		}
 	}
-	var config endpoints.Kubeconfig
+	var config management.Kubeconfig
 	if err := json.Unmarshal(r.raw, &made2); err != nil || r.status != 201 || len(made2.Status.Tokens) != 2 {
 		t.Fatalf("%d %s", r.status, r.raw)
 	}

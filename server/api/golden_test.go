@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -158,7 +157,7 @@ func TestNodeStates(t *testing.T) {
 	_, machines := harbour(b)
 	var got []string
 	for _, m := range machines {
-		r := b.get("/v3/nodes/" + conditions.NodeID(m))
+		r := b.get("/v3/nodes/" + k8sobjects.NodeID(m))
 		v1 := b.get("/v1/cluster.x-k8s.io.machines/" + m.Key())
 		status, _ := v1.body["status"].(map[string]any)
 		got = append(got, fmt.Sprintf("%s | %s %s %q | %s", r.text("droverState"), r.text("state"), r.text("transitioning"), r.text("transitioningMessage"), status["phase"]))
@@ -186,7 +185,7 @@ func TestNodeIDs(t *testing.T) {
 	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
 	for _, name := range []string{"custom-0f31c2aa9d10", "custom-zz31c2aa9d10", "adopted", "custom-0f31c2aa9d1"} {
 		m := b.addMachine(cl, "x", func(m *records.Machine) { m.Name = name })
-		id := conditions.NodeID(m)
+		id := k8sobjects.NodeID(m)
 		short, ok := strings.CutPrefix(id, "c-m-h4rb0r55:m-")
 		if !ok || len(short) != 12 || strings.Trim(short, "0123456789abcdef") != "" {
 			t.Errorf("id of %s is %s", name, id)
@@ -200,7 +199,7 @@ func TestNodeIDs(t *testing.T) {
 func TestProjectIDs(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range 500 {
-		both := projects.New(fmt.Sprintf("c-m-%08d", i), start)
+		both := records.NewClusterProjects(fmt.Sprintf("c-m-%08d", i), start)
 		for _, id := range []string{both.Default, both.System} {
 			cluster, short, _ := strings.Cut(id, ":p-")
 			if seen[id] || len(cluster) != 12 || len(short) != 5 || strings.Trim(short, "bcdfghjklmnpqrstvwxz2456789") != "" {
@@ -208,7 +207,7 @@ func TestProjectIDs(t *testing.T) {
 			}
 			seen[id] = true
 		}
-		if again := projects.New(fmt.Sprintf("c-m-%08d", i), start); again.Default == both.Default || again.System == both.System || both.Default >= both.System {
+		if again := records.NewClusterProjects(fmt.Sprintf("c-m-%08d", i), start); again.Default == both.Default || again.System == both.System || both.Default >= both.System {
 			t.Errorf("IDs %v, and of another cluster of that ID %v", both, again)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/ui/idempotency"
+	"github.com/drover-project/drover/server/ui"
 )
 
 // formOf is the form on a page, without that of the header, and where it goes.
@@ -84,7 +84,7 @@ func TestFormsAreKept(t *testing.T) {
 // TestWhatIsNotKept: passwords, and what a page of another server has a browser send.
 func TestWhatIsNotKept(t *testing.T) {
 	b := newBench(t)
-	user := url.Values{"username": {"ben"}, "password": {"a long password of ben"}, "key": {idempotency.NewKey()}}
+	user := url.Values{"username": {"ben"}, "password": {"a long password of ben"}, "key": {ui.NewFormKey()}}
 	r := b.send("do/new-user", "", user)
 	if text := string(r.raw); r.status != http.StatusUnauthorized || strings.Contains(text, "a long password") || !strings.Contains(text, "Passwords are not kept") || !strings.Contains(text, "username: <code>ben</code>") {
 		t.Errorf("a password: %d %s", r.status, r.raw)

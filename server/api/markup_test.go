@@ -21,7 +21,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/hosts/relay"
+	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
@@ -129,11 +129,11 @@ func evil(b *bench, text string) {
 	if _, err := b.st.Fleets.Create(b.t.Context(), "drover-fleets/yard", fleet); err != nil {
 		b.t.Fatal(err)
 	}
-	b.tunnels = func(context.Context) []relay.Held {
+	b.tunnels = func(context.Context) []hosts.HeldTunnels {
 		said := tunnel.SessionInfo{Subject: "c-docky:m-0000000000dd", Kind: text, Protocol: text, Remote: text}
-		return []relay.Held{{Server: text, Value: []tunnel.SessionInfo{said}}, {Server: "other" + text, Fault: text}}
+		return []hosts.HeldTunnels{{Server: text, Value: []tunnel.SessionInfo{said}}, {Server: "other" + text, Fault: text}}
 	}
-	b.workers = []relay.Said[[]reconcile.Status]{{Server: text, Value: []reconcile.Status{{
+	b.workers = []hosts.Said[[]reconcile.Status]{{Server: text, Value: []reconcile.Status{{
 		Name: text, Title: text, Running: true, Waits: []reconcile.KeyWait{{Key: text, Waiting: reconcile.Wait{Object: text, Cause: text}}}, Faults: []reconcile.Fault{{Key: text, Error: text}},
 	}}}}
 	b.versionStatus = versions.Status{Location: text, Date: text, Fault: text}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/ui/idempotency"
+	"github.com/drover-project/drover/server/ui"
 )
 
 // mainOf is what a page shows.
@@ -185,7 +185,7 @@ func TestRefusedRotation(t *testing.T) {
 	harbour(b)
 	const path = "do/rotate-certificates/fleet-default/harbour"
 	b.addOperation("op-underway", nil)
-	r := b.send(path, b.admin, url.Values{"CSRF": {b.formToken(b.admin)}, "key": {idempotency.NewKey()}})
+	r := b.send(path, b.admin, url.Values{"CSRF": {b.formToken(b.admin)}, "key": {ui.NewFormKey()}})
 	text := string(r.raw)
 	if r.status < 400 || !strings.Contains(text, `role="alert"`) || !strings.Contains(text, `<a class="button" href="/dashboard/`+path+`">Look again</a>`) && !strings.Contains(text, `method="post" action="/dashboard/`+path+`"`) {
 		t.Errorf("%d, without a way to try again: %s", r.status, text)

@@ -9,7 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/drover-project/drover/server/api/endpoints"
+	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -141,9 +141,9 @@ func TestKubeconfigs(t *testing.T) {
 	b := newBenchWith(t, benchOptions{})
 	b.addCluster("harbour", "c-m-h4rb0r55", func(c *records.Cluster) { c.Status.State, c.Status.Ready = "unavailable", false })
 	const target = "/v3/clusters/c-m-h4rb0r55?action=generateKubeconfig"
-	read := func() endpoints.Kubeconfig {
+	read := func() management.Kubeconfig {
 		r := b.want(http.StatusOK, "POST", target, "")
-		var k endpoints.Kubeconfig
+		var k management.Kubeconfig
 		if err := yaml.Unmarshal([]byte(r.text("config")), &k); err != nil || r.text("type") != "generateKubeconfigOutput" {
 			t.Fatalf("%v: %s", err, r.raw)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -90,7 +90,7 @@ func TestRecordsOverV1(t *testing.T) {
 		t.Fatalf("%s", r.raw)
 	}
 	const of = "/v1/management.cattle.io."
-	node := strings.Replace(conditions.NodeID(machines[0]), ":", "/", 1)
+	node := strings.Replace(k8sobjects.NodeID(machines[0]), ":", "/", 1)
 	for _, c := range []struct {
 		token, target string
 		status        int
@@ -130,13 +130,13 @@ func TestRecordsOverV1(t *testing.T) {
 		}
 	}
 	added := b.addMachine(cl, "00000000000e", func(*records.Machine) {})
-	if f := read(t, conn); f.Name != "resource.create" || f.Data["id"] != strings.Replace(conditions.NodeID(added), ":", "/", 1) {
+	if f := read(t, conn); f.Name != "resource.create" || f.Data["id"] != strings.Replace(k8sobjects.NodeID(added), ":", "/", 1) {
 		t.Errorf("a machine: %+v", f)
 	}
 	if err := b.st.Machines.Delete(t.Context(), added.Key(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if f := read(t, conn); f.Name != "resource.remove" || f.Data["id"] != strings.Replace(conditions.NodeID(added), ":", "/", 1) {
+	if f := read(t, conn); f.Name != "resource.remove" || f.Data["id"] != strings.Replace(k8sobjects.NodeID(added), ":", "/", 1) {
 		t.Errorf("a machine that is gone: %+v", f)
 	}
 	made := b.want(http.StatusCreated, "POST", "/v3/tokens", `{"description":"ci"}`)

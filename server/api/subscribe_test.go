@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/records"
 )
@@ -94,7 +94,7 @@ func TestSubscribeShowsWhatGetShows(t *testing.T) {
 	conn, _ := b.socket(server, "/v3/subscribe?resourceTypes=node&resourceTypes=cluster&resourceTypes=project", b.admin)
 	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
 	m := b.addMachine(cl, "0f31c2aa9d10", nil)
-	for _, want := range []string{"cluster c-m-h4rb0r55", "project", "project", "node " + conditions.NodeID(m)} {
+	for _, want := range []string{"cluster c-m-h4rb0r55", "project", "project", "node " + k8sobjects.NodeID(m)} {
 		f := read(t, conn)
 		if f.Name != "resource.change" || !strings.HasPrefix(fmt.Sprint(f.Data["type"], " ", f.Data["id"]), want) || f.Revision == "" {
 			t.Fatalf("frame %+v, want %s", f, want)
@@ -111,7 +111,7 @@ func TestSubscribeShowsWhatGetShows(t *testing.T) {
 	if err := b.st.Machines.Delete(t.Context(), m.Key(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if f := read(t, conn); f.Name != "resource.remove" || f.Data["id"] != conditions.NodeID(m) || f.Data["type"] != "node" {
+	if f := read(t, conn); f.Name != "resource.remove" || f.Data["id"] != k8sobjects.NodeID(m) || f.Data["type"] != "node" {
 		t.Errorf("frame %+v", f)
 	}
 }
@@ -173,12 +173,12 @@ func TestSubscribeSelection(t *testing.T) {
 		want   []string // ids of what is seen, in order
 	}{
 		{"/v3/subscribe?resourceTypes=nothing", 404, nil},
-		{"/v3/subscribe?resourceTypes=node", 101, []string{conditions.NodeID(m1), conditions.NodeID(m2)}},
-		{"/v3/subscribe?resourceTypes=nodes&clusterId=c-m-22222222", 101, []string{conditions.NodeID(m2)}},
+		{"/v3/subscribe?resourceTypes=node", 101, []string{k8sobjects.NodeID(m1), k8sobjects.NodeID(m2)}},
+		{"/v3/subscribe?resourceTypes=nodes&clusterId=c-m-22222222", 101, []string{k8sobjects.NodeID(m2)}},
 		{"/v3/subscribe?resourceTypes=node&state=error", 101, nil},
-		{"/v3/clusters/c-m-11111111/subscribe", 101, []string{conditions.NodeID(m1), "c-m-11111111"}},
+		{"/v3/clusters/c-m-11111111/subscribe", 101, []string{k8sobjects.NodeID(m1), "c-m-11111111"}},
 		{"/v3/clusters/c-m-none/subscribe", 404, nil},
-		{"/v3/subscribe", 101, []string{conditions.NodeID(m1), conditions.NodeID(m2), "c-m-11111111", "c-m-22222222"}},
+		{"/v3/subscribe", 101, []string{k8sobjects.NodeID(m1), k8sobjects.NodeID(m2), "c-m-11111111", "c-m-22222222"}},
 	} {
 		t.Run(c.target, func(t *testing.T) {
 			conn, status := b.socket(server, c.target, b.admin)

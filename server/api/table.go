@@ -11,16 +11,11 @@ import (
 
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/access"
-	"github.com/drover-project/drover/server/api/authconfigs"
 	"github.com/drover-project/drover/server/api/clusterresources"
-	"github.com/drover-project/drover/server/api/ext"
-	"github.com/drover-project/drover/server/api/incluster"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
-	"github.com/drover-project/drover/server/api/preferences"
-	"github.com/drover-project/drover/server/api/projectsecrets"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/api/steve"
@@ -46,18 +41,18 @@ type handlers struct {
 	// removeBackup is about snapshots of RKE1.
 	removeBackup management.Handler
 	// looks are preferences and features.
-	looks *preferences.API
+	looks *access.PreferenceAPI
 	// ext are tokens and kubeconfigs in the form of Kubernetes.
-	ext *ext.API
+	ext *access.ExtAPI
 	// inCluster is /v1 of clusters.
-	inCluster *incluster.API
+	inCluster *steve.InCluster
 	// inside is about what is in clusters.
 	inside *clusterresources.API
 	// secrets are those of projects, kept those of people.
-	secrets *projectsecrets.API
+	secrets *clusterresources.ProjectSecrets
 	kept    *secrets.API
 	// outside are directories.
-	outside *authconfigs.API
+	outside *access.DirectoryAPI
 	// releases are those of both distributions.
 	releases management.Releases
 	// kube has clusters, machines and settings in the form of Kubernetes.
@@ -250,7 +245,7 @@ func directoryRows(h handlers) []row {
 }
 
 // secretRows are the secrets of projects.
-func secretRows(in *projectsecrets.API) []row {
+func secretRows(in *clusterresources.ProjectSecrets) []row {
 	of := func(verb auth.Verb) route.Access { return route.Object(verb, auth.ProjectSecret) }
 	return []row{
 		{"GET", "/v3/projects/{context}/secrets", of(auth.List).Reveals(), route.Of(in.Secrets, in.List)},
@@ -354,7 +349,7 @@ func steveRows(v1 *steve.API, kept *secrets.API) []row {
 }
 
 // extRows are tokens and kubeconfigs in the form of Kubernetes.
-func extRows(e *ext.API) []row {
+func extRows(e *access.ExtAPI) []row {
 	is, made := route.Kubernetes, auth.Token
 	return []row{
 		{"GET", "/apis/ext.cattle.io/v1/tokens", is(auth.List, made), e.List},

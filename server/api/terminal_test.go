@@ -17,12 +17,11 @@ import (
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/downstream"
-	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	lines "github.com/drover-project/drover/server/kubectl"
 	"github.com/drover-project/drover/server/kubectl/commands"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/ui/idempotency"
+	"github.com/drover-project/drover/server/ui"
 )
 
 // TestMain is kubectl where the terminal has started the test as that.
@@ -86,7 +85,7 @@ func terminalBench(t *testing.T) *bench {
 	proxy.Way = func(records.ClusterKey, downstream.Credentials) http.RoundTripper {
 		return wayTo(strings.TrimPrefix(cluster.URL, "http://"))
 	}
-	proxy.Token = func(context.Context, records.ClusterKey, accounts.Person) (string, error) { return "account", nil }
+	proxy.Token = func(context.Context, records.ClusterKey, downstream.Person) (string, error) { return "account", nil }
 	administrated(b)
 	harbour(b)
 	return b
@@ -104,7 +103,7 @@ func (to wayTo) RoundTrip(r *http.Request) (*http.Response, error) {
 // types sends a line as a browser without scripts does.
 func (b *bench) types(token, line string, header ...string) result {
 	b.t.Helper()
-	return b.send(terminalOfHarbour+"?CSRF="+b.formToken(token), token, url.Values{"line": {line}, "key": {idempotency.NewKey()}}, header...)
+	return b.send(terminalOfHarbour+"?CSRF="+b.formToken(token), token, url.Values{"line": {line}, "key": {ui.NewFormKey()}}, header...)
 }
 
 func TestTerminal(t *testing.T) {

@@ -16,10 +16,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/drover-project/drover/server/auth/throttle"
-	"github.com/drover-project/drover/server/auth/uses"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/revocation"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
 )
@@ -70,12 +67,12 @@ type Identity struct {
 }
 
 // TooManyError says that a user and source, or a source, failed too often.
-type TooManyError = throttle.Error
+type TooManyError = ThrottledError
 
 // Auth knows users and tokens.
 type Auth struct {
 	// Uses are when tokens were used last. The code that serves requests notes that, and runs what keeps it.
-	Uses *uses.Uses
+	Uses *Uses
 	// MaxTokens is how many tokens a user may have: a login beyond it ends the oldest session of the user and is not refused. Nil
 	// and 0 are any number.
 	MaxTokens func() int
@@ -83,10 +80,10 @@ type Auth struct {
 	state    *state.State
 	now      func() time.Time
 	log      *slog.Logger
-	failures throttle.Throttle
+	failures Throttle
 	cost     int
 	// streams are what tokens have opened; see Until.
-	streams revocation.Streams
+	streams Streams
 	// unknown is compared with for users that do not exist.
 	unknown []byte
 	// hashing bounds how many passwords are hashed at once: each takes a core for tens of milliseconds.
@@ -107,7 +104,7 @@ func New(st *state.State, now func() time.Time, log *slog.Logger) *Auth {
 		state: st, now: now, log: log, cost: bcrypt.DefaultCost, unknown: []byte(noHash),
 		hashing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
-	a.Uses = uses.New(st.TokenUses, func(name string) bool { _, ok := st.Tokens.Get(name); return ok }, now, log)
+	a.Uses = NewUses(st.TokenUses, func(name string) bool { _, ok := st.Tokens.Get(name); return ok }, now, log)
 	a.follow() // as long as the store is open
 	return a
 }

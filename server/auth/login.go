@@ -14,7 +14,6 @@ import (
 	"golang.org/x/crypto/bcrypt"
 	"golang.org/x/sys/unix"
 
-	"github.com/drover-project/drover/server/auth/throttle"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -35,7 +34,7 @@ const MaxUsername = 256
 // Login checks user name and password of a user at a source (an address). Its errors
 // are ErrWrongPassword, ErrDisabled, *TooManyError and *BusyError.
 func (a *Auth) Login(ctx context.Context, username, password, source string) (records.User, error) {
-	attempts, all := throttle.ByUser(username, source), throttle.BySource(source)
+	attempts, all := byUser(username, source), bySource(source)
 	if err := a.failures.Begin(a.now(), attempts, all); err != nil {
 		a.log.Warn("login refused after too many failures", "source", source)
 		return records.User{}, err
@@ -69,7 +68,7 @@ func (a *Auth) Login(ctx context.Context, username, password, source string) (re
 // Attempt counts a login that something else than a password of this server decides, as a failed one until it is reported to
 // have succeeded. Its error is a *TooManyError.
 func Attempt(a *Auth, username, source string) (succeeded func(), err error) {
-	attempts, all := throttle.ByUser(username, source), throttle.BySource(source)
+	attempts, all := byUser(username, source), bySource(source)
 	if err := a.failures.Begin(a.now(), attempts, all); err != nil {
 		a.log.Warn("login refused after too many failures", "source", source)
 		return nil, err
@@ -175,7 +174,7 @@ func (a *Auth) ChangePassword(ctx context.Context, who Identity, current, change
 	if !ok {
 		return ErrUnauthenticated
 	}
-	attempts := throttle.ByUser(user.Value.Username, "token "+who.TokenName)
+	attempts := byUser(user.Value.Username, "token "+who.TokenName)
 	if err := a.failures.Begin(a.now(), attempts); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/installers/snapshots/bucket"
 	"github.com/drover-project/drover/plans/strictyaml"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
+	"github.com/drover-project/drover/server/clusterspec"
 )
 
 // Offsite is a bucket for backups. Printed, it has no keys.
@@ -52,7 +52,7 @@ func ReadOffsite(path string) (*Offsite, error) {
 	if errs := doc.Decode(&f, strictyaml.Options{}); len(errs) > 0 {
 		return nil, errs
 	}
-	s3 := etcdspec.S3{
+	s3 := clusterspec.S3{
 		Endpoint: f.Endpoint, EndpointCA: f.EndpointCA, SkipSSLVerify: f.SkipSSLVerify, Bucket: f.Bucket, Region: f.Region, Folder: f.Folder, BucketLookupType: f.BucketLookupType,
 	}
 	if faults := s3.Faults(); len(faults) > 0 {
@@ -60,7 +60,7 @@ func ReadOffsite(path string) (*Offsite, error) {
 		return nil, fmt.Errorf("%s: %s: %s", path, field, faults[field])
 	}
 	config := bucket.Config{
-		Endpoint: f.Endpoint, Bucket: f.Bucket, Region: f.Region, Folder: f.Folder, AccessKey: f.AccessKey, SecretKey: f.SecretKey, CA: etcdspec.PEM(f.EndpointCA),
+		Endpoint: f.Endpoint, Bucket: f.Bucket, Region: f.Region, Folder: f.Folder, AccessKey: f.AccessKey, SecretKey: f.SecretKey, CA: clusterspec.CleanPEM(f.EndpointCA),
 		Lookup: map[string]bucket.Lookup{"dns": bucket.DNS, "path": bucket.Path}[f.BucketLookupType], SkipVerify: f.SkipSSLVerify,
 	}
 	b, err := bucket.Open(config)

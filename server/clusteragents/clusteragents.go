@@ -13,10 +13,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/drover-project/drover/server/clusteragents/manifest"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/revocation"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -46,7 +45,7 @@ type Options struct {
 type Agents struct {
 	Options
 	stop []func()
-	open revocation.Streams // tunnels, by the key of their cluster
+	open auth.Streams // tunnels, by the key of their cluster
 }
 
 var errRemoved = errors.New("the cluster of this agent was removed, or is to get another agent")
@@ -79,9 +78,9 @@ func (a *Agents) serve(w http.ResponseWriter, r *http.Request, cluster records.C
 
 // Manifest is what a cluster's agent is made of, by a registration token. Namespace is the cluster's ID where the server
 // itself applies it.
-func (a *Agents) Manifest(cluster records.Cluster, server, token, namespace string) manifest.Cluster {
+func (a *Agents) Manifest(cluster records.Cluster, server, token, namespace string) Cluster {
 	s := a.Settings
-	return manifest.Cluster{
+	return Cluster{
 		Server: server, Token: token, Namespace: namespace, Checksum: s.CAChecksum(), Strict: s.StrictTLS(),
 		Image: s.Get("agent-image").Value, Registry: s.Get("system-default-registry").Value,
 		Version: s.Get("server-version").Value, Install: s.Get("install-uuid").Value, Env: cluster.Spec.AgentEnvVars,

@@ -10,8 +10,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/plans/forms"
-	"github.com/drover-project/drover/server/clusteragents/manifest"
-	"github.com/drover-project/drover/server/registration/joinline"
+	"github.com/drover-project/drover/server/registration"
 )
 
 // cleanup is the file of a clean-up.
@@ -22,14 +21,14 @@ const noManifest = "there is no manifest at this address: the registration token
 
 // Routes adds where manifests are fetched.
 func (a *Agents) Routes(mux *http.ServeMux) {
-	mux.HandleFunc("GET "+joinline.ImportPath+"{file}", a.manifest)
-	mux.HandleFunc(joinline.ImportPath, func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusNotFound, noManifest) })
+	mux.HandleFunc("GET "+registration.ImportPath+"{file}", a.manifest)
+	mux.HandleFunc(registration.ImportPath, func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusNotFound, noManifest) })
 }
 
 func (a *Agents) manifest(w http.ResponseWriter, r *http.Request) {
 	file := r.PathValue("file")
 	if cleanup.MatchString(file) {
-		text, err := manifest.Cleanup()
+		text, err := Cleanup()
 		a.give(w, text, err)
 		return
 	}
@@ -57,7 +56,7 @@ func (a *Agents) manifest(w http.ResponseWriter, r *http.Request) {
 		}
 		server = "https://" + r.Host
 	}
-	text, err := manifest.YAML(a.Manifest(cluster, server, token, ""))
+	text, err := Manifest(a.Manifest(cluster, server, token, ""))
 	a.give(w, text, err)
 }
 

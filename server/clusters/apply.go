@@ -22,7 +22,6 @@ import (
 	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
-	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/references"
@@ -321,7 +320,7 @@ func (a *Applier) new(key records.ClusterKey, doc clusterspec.Document, creatorI
 		ID: a.newID(doc.Spec), CreatorID: creatorID, Spec: doc.Spec,
 		Status: records.ClusterStatus{State: records.ClusterPending, Since: now},
 	}
-	cluster.Projects = projects.New(cluster.ID, now)
+	cluster.Projects = records.NewClusterProjects(cluster.ID, now)
 	token := records.RegistrationToken{
 		ClusterID: cluster.ID, ClusterNamespace: cluster.Namespace, ClusterName: cluster.Name,
 		Name: "default-token", Token: randomid.Secret(), Created: now,

@@ -12,7 +12,6 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/window"
 )
 
 // Pause keeps the server from beginning anything on a cluster's machines until Resume. It returns the cluster, and the machines on which work is finished
@@ -56,11 +55,11 @@ type WindowError struct{ Reason string }
 
 func (e *WindowError) Error() string { return e.Reason }
 
-// SetWindow gives a cluster a maintenance window, in the form that window.Parse reads; an empty text takes it off. What does
+// SetWindow gives a cluster a maintenance window, in the form that clusterspec.ParseWindows reads; an empty text takes it off. What does
 // not fit is a *WindowError.
 func (a *Applier) SetWindow(ctx context.Context, key records.ClusterKey, text string) (store.Document[records.Cluster], error) {
 	if text != "" {
-		all, err := window.Parse(text)
+		all, err := clusterspec.ParseWindows(text)
 		if err != nil {
 			return store.Document[records.Cluster]{}, &WindowError{Reason: err.Error()}
 		}

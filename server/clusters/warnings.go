@@ -9,7 +9,6 @@ import (
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/clusterspec/args"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -24,7 +23,7 @@ func (a *Applier) warnings(cluster records.Cluster) []string {
 		return nil
 	}
 	var list []string
-	if a.DefaultRegistry != nil && versions.RuntimeOf(cluster.Spec.KubernetesVersion) == versions.RKE2 && args.IsEmpty(rke.MachineGlobalConfig[defaultRegistry]) {
+	if a.DefaultRegistry != nil && versions.RuntimeOf(cluster.Spec.KubernetesVersion) == versions.RKE2 && clusterspec.IsEmptyArg(rke.MachineGlobalConfig[defaultRegistry]) {
 		if registry := a.DefaultRegistry(); registry != "" && forms.Registry(registry, false) != "" {
 			list = append(list, fmt.Sprintf("spec.rkeConfig.machineGlobalConfig.%[1]s: is empty, so that the setting %[1]s of the server counts, and RKE2 does not start with %[2]q, which has a path: give the cluster a registry of its own without one", defaultRegistry, registry))
 		}

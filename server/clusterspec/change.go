@@ -11,7 +11,6 @@ import (
 
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/strictyaml"
-	"github.com/drover-project/drover/server/clusterspec/args"
 )
 
 // AllowSkippedMinor is an annotation of a cluster: "true" lets an upgrade leave out a minor line.
@@ -45,8 +44,8 @@ var fixed = []struct {
 	key   string
 	usual map[versions.Runtime]string
 }{
-	{"cluster-cidr", map[versions.Runtime]string{versions.K3s: args.Usual["cluster-cidr"], versions.RKE2: args.Usual["cluster-cidr"]}},
-	{"service-cidr", map[versions.Runtime]string{versions.K3s: args.Usual["service-cidr"], versions.RKE2: args.Usual["service-cidr"]}},
+	{"cluster-cidr", map[versions.Runtime]string{versions.K3s: UsualRanges["cluster-cidr"], versions.RKE2: UsualRanges["cluster-cidr"]}},
+	{"service-cidr", map[versions.Runtime]string{versions.K3s: UsualRanges["service-cidr"], versions.RKE2: UsualRanges["service-cidr"]}},
 	{"cluster-dns", nil},
 	{"cni", map[versions.Runtime]string{versions.RKE2: "calico"}},
 	{"token", nil}, {"token-file", nil}, {"agent-token", nil}, {"agent-token-file", nil},
@@ -152,7 +151,7 @@ func selected(rke *RKEConfig, key string) []selection {
 	var list []selection
 	for i, s := range rke.MachineSelectorConfig {
 		value, ok := s.Config[key]
-		if !ok || args.IsEmpty(value) && args.IsEmpty(rke.MachineGlobalConfig[key]) && len(list) == 0 { // there is nothing to take back
+		if !ok || IsEmptyArg(value) && IsEmptyArg(rke.MachineGlobalConfig[key]) && len(list) == 0 { // there is nothing to take back
 			continue
 		}
 		of, err := json.Marshal(s.MachineLabelSelector)
@@ -166,7 +165,7 @@ func selected(rke *RKEConfig, key string) []selection {
 
 // plain is the one text for all ways in which a value can be written.
 func plain(value any, byDefault string) string {
-	if text := strings.Join(args.Items(value), ","); text != "" {
+	if text := strings.Join(ArgItems(value), ","); text != "" {
 		return text
 	}
 	return byDefault

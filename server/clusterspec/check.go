@@ -14,7 +14,6 @@ import (
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/plans/strictyaml"
-	"github.com/drover-project/drover/server/window"
 )
 
 var (
@@ -118,7 +117,7 @@ func (c *checker) identity(doc Document) {
 	}
 	c.labels("metadata.labels", doc.Metadata.Labels)
 	if text, set := doc.Metadata.Annotations[MaintenanceWindow]; set && text != "" {
-		if _, err := window.Parse(text); err != nil {
+		if _, err := ParseWindows(text); err != nil {
 			c.fail("metadata.annotations."+MaintenanceWindow, "%v", err)
 		} else if doc.Spec.Docker() && !doc.Spec.RKE1() {
 			c.fail("metadata.annotations."+MaintenanceWindow, "maintenance windows are for clusters with a Kubernetes, and nothing is provisioned on these hosts; take it out")

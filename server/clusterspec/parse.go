@@ -14,7 +14,6 @@ import (
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/plans/strictyaml"
-	"github.com/drover-project/drover/server/clusterspec/rke1doc"
 )
 
 // MaxSize is the largest stream of documents that is read, in bytes.
@@ -138,7 +137,7 @@ func readCluster(text *strictyaml.Document, known *versions.Data) (Document, str
 	doc := Document{APIVersion: fields.APIVersion, Kind: fields.Kind, Metadata: fields.Metadata, Spec: Spec(fields.Spec)}
 	bad = without(bad, usual(text, doc.Metadata))
 	if doc.Spec.Docker() {
-		own, notes, wrong := rke1doc.Read(text)
+		own, notes, wrong := readRKE1Config(text)
 		doc.Spec.RancherKubernetesEngineConfig, doc.Notes, bad = &own, notes, append(bad, wrong...)
 	}
 	doc.Metadata.Namespace = cmp.Or(doc.Metadata.Namespace, DefaultNamespace)

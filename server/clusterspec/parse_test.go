@@ -8,7 +8,6 @@ import (
 
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/strictyaml"
-	"github.com/drover-project/drover/server/clusterspec/args"
 )
 
 const good = `apiVersion: provisioning.cattle.io/v1
@@ -85,8 +84,8 @@ func TestZeroValuesOfUnsupportedFields(t *testing.T) {
 	}
 	release, _ := data(t).Permissive("v1.34.4+k3s1")
 	config, want := map[string]any{}, map[string]any{}
-	args.Merge(config, docs[0].Spec.RKEConfig.MachineGlobalConfig, release)
-	args.Merge(want, plain[0].Spec.RKEConfig.MachineGlobalConfig, release)
+	MergeArgs(config, docs[0].Spec.RKEConfig.MachineGlobalConfig, release)
+	MergeArgs(want, plain[0].Spec.RKEConfig.MachineGlobalConfig, release)
 	if fmt.Sprint(config) != fmt.Sprint(want) {
 		t.Errorf("config %v, want %v", config, want)
 	}

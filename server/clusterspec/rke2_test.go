@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/drover-project/drover/server/clusterspec/args"
 )
 
 const rke2 = `apiVersion: provisioning.cattle.io/v1
@@ -239,12 +237,12 @@ func TestDataDirectories(t *testing.T) {
 
 func TestItems(t *testing.T) {
 	for _, value := range []any{"multus,calico", "multus, calico,", []any{"multus", "calico"}, []any{"multus,calico"}} {
-		if diff := cmp.Diff([]string{"multus", "calico"}, args.Items(value)); diff != "" {
+		if diff := cmp.Diff([]string{"multus", "calico"}, ArgItems(value)); diff != "" {
 			t.Errorf("%v: %s", value, diff)
 		}
 	}
 	for _, value := range []any{nil, "", []any{}} {
-		if got := args.Items(value); got != nil {
+		if got := ArgItems(value); got != nil {
 			t.Errorf("%v: %q", value, got)
 		}
 	}

@@ -7,11 +7,10 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/installers/versions"
-	"github.com/drover-project/drover/server/clusterspec/args"
 )
 
-// AllowUnknownArgs is args.AllowUnknown.
-const AllowUnknownArgs = args.AllowUnknown
+// AllowUnknownArgs is allowUnknown.
+const AllowUnknownArgs = allowUnknown
 
 // version finds what is known of the version, or of its neighbour; false where it is refused.
 func (c *checker) version(spec Spec, known *versions.Data) (versions.Release, bool) {
@@ -26,7 +25,7 @@ func (c *checker) version(spec Spec, known *versions.Data) (versions.Release, bo
 		c.fail(at, "%q is not a version of k3s or RKE2, as in %s or %s", version, known.Default(versions.K3s), known.Default(versions.RKE2))
 		return release, false
 	}
-	if !release.Known && (spec.RKEConfig == nil || !args.AllowsUnknown(spec.RKEConfig.MachineGlobalConfig)) {
+	if !release.Known && (spec.RKEConfig == nil || !allowsUnknown(spec.RKEConfig.MachineGlobalConfig)) {
 		c.fail(at, "there is no data for %q; known are %s (a server can learn more with --version-data; to go without data of it, with every setting passed on unchecked, write machineGlobalConfig: {%s: true})",
 			version, strings.Join(known.Nearest(version), ", "), AllowUnknownArgs)
 		return release, false
@@ -37,14 +36,14 @@ func (c *checker) version(spec Spec, known *versions.Data) (versions.Release, bo
 // settings are the rules of all config maps.
 func (c *checker) settings(rke *RKEConfig, release versions.Release) {
 	check := func(at string, config, base map[string]any) {
-		args.CheckRanges(config, base, func(key, reason string) {
-			if args.AllowsUnknown(config) {
+		checkRanges(config, base, func(key, reason string) {
+			if allowsUnknown(config) {
 				c.notes = append(c.notes, fmt.Sprintf("%s.%s: %s", at, key, reason))
 				return
 			}
 			c.fail(at+"."+key, "%s (where a cluster runs with it, or you know better, add %s: true)", reason, AllowUnknownArgs)
 		})
-		notes := args.Check(config, release, func(key, reason string) { c.fail(at+"."+key, "%s", reason) })
+		notes := CheckArgs(config, release, func(key, reason string) { c.fail(at+"."+key, "%s", reason) })
 		for _, note := range notes {
 			c.notes = append(c.notes, at+"."+note)
 		}

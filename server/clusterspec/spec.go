@@ -12,8 +12,6 @@ import (
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/rke1/config"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
-	"github.com/drover-project/drover/server/clusterspec/rke1doc"
 )
 
 // APIVersion and Kind of the document.
@@ -80,7 +78,7 @@ func (s Spec) Imported() bool {
 }
 
 // RancherKubernetesEngineConfig is RKE1's part of the spec.
-type RancherKubernetesEngineConfig = rke1doc.Config
+type RancherKubernetesEngineConfig = RKE1Config
 
 // RKE1Config is the config of an RKE1 cluster, without nodes; of others it is empty. The error says that a stored config cannot be read.
 func (s Spec) RKE1Config() (config.Cluster, error) {
@@ -137,7 +135,7 @@ type RKEConfig struct {
 	// Registries become registries.yaml of the runtime and of the agent.
 	Registries *Registries `json:"registries,omitempty"`
 	// ETCD are the settings of etcd's snapshots.
-	ETCD *etcdspec.ETCD `json:"etcd,omitempty"`
+	ETCD *ETCD `json:"etcd,omitempty"`
 	// UpgradeStrategy is order and drain of changes to more than one machine.
 	UpgradeStrategy *UpgradeStrategy `json:"upgradeStrategy,omitempty"`
 	// Networking picks the loopback host of probes.
@@ -147,7 +145,7 @@ type RKEConfig struct {
 	// ProvisionGeneration restarts all machines in turn when it grows. Default: 0
 	ProvisionGeneration int `json:"provisionGeneration,omitempty"`
 	// Requests ask for something to be done once for each value of theirs. They reach no plan.
-	etcdspec.Requests
+	Requests
 }
 
 // SelectorConfig is config for machines whose labels match.
@@ -259,7 +257,7 @@ type RegistryConfig struct {
 }
 
 // CA is CABundle as PEM.
-func (c RegistryConfig) CA() string { return etcdspec.PEM(c.CABundle) }
+func (c RegistryConfig) CA() string { return CleanPEM(c.CABundle) }
 
 // UpgradeStrategy bounds how many machines change at once.
 type UpgradeStrategy struct {

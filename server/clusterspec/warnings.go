@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/installers/versions"
-	"github.com/drover-project/drover/server/clusterspec/args"
 )
 
 // UnknownVersionData begins the warning of a version that no version data have.
@@ -65,7 +64,7 @@ func Warnings(doc Document, known *versions.Data) []string {
 func unchecked(rke *RKEConfig, release versions.Release, warn func(format string, values ...any)) {
 	of := func(at string, config map[string]any) {
 		for _, key := range sortedKeys(config) {
-			if _, ok := release.Arg(key); !ok && key != AllowUnknownArgs && args.AllowsUnknown(config) && !args.IsEmpty(config[key]) {
+			if _, ok := release.Arg(key); !ok && key != AllowUnknownArgs && allowsUnknown(config) && !IsEmptyArg(config[key]) {
 				warn("%s.%s: is not a setting of %s and is passed on unchecked", at, key, release.Version)
 			}
 		}

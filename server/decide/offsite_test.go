@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/plans/objects"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
@@ -16,9 +16,9 @@ import (
 // offsite gives the cluster a bucket, and the Secret with its keys.
 func (w *world) offsite() {
 	rke := *w.s.Cluster.Spec.RKEConfig
-	s3 := etcdspec.S3{Endpoint: "s3.lan:9000", Bucket: "harbour", CloudCredentialName: "fleet-default:keys"}
+	s3 := clusterspec.S3{Endpoint: "s3.lan:9000", Bucket: "harbour", CloudCredentialName: "fleet-default:keys"}
 	place := s3.Place()
-	rke.ETCD = &etcdspec.ETCD{S3: &s3}
+	rke.ETCD = &clusterspec.ETCD{S3: &s3}
 	w.s.Cluster.Spec.RKEConfig = &rke
 	w.s.Cluster.Granted = map[string]records.Granted{"Secret/fleet-default/keys": {UID: "uid-keys", Bucket: &place}}
 	keys := objects.Object{Kind: objects.Secret, UID: "uid-keys", Metadata: objects.Metadata{Namespace: "fleet-default", Name: "keys"}, Data: map[string][]byte{"accessKey": []byte("AKIA"), "secretKey": []byte("hush")}}

@@ -8,7 +8,6 @@ import (
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/plandiff"
 	"github.com/drover-project/drover/server/decide/rollout"
 	"github.com/drover-project/drover/server/records"
 )
@@ -77,13 +76,13 @@ func (d Decision) Preview(s pass.Snapshot) Preview {
 		if len(step.To) > 0 {
 			from, to := pass.Parsed(step.From), pass.Parsed(step.To)
 			one.Plan = plans.Short(plans.Checksum(step.To))
-			one.Changes = append(one.Changes, plandiff.Changes(from, to)...)
-			shown := plandiff.Rendered
+			one.Changes = append(one.Changes, Changes(from, to)...)
+			shown := Rendered
 			if step.Given {
-				shown = plandiff.Public
-				one.Changes = append(one.Changes, plandiff.Repeated(from, to)...)
+				shown = Public
+				one.Changes = append(one.Changes, repeated(from, to)...)
 			}
-			one.Files = plandiff.Files(from, to, shown)
+			one.Files = Files(from, to, shown)
 			one.Restart, _ = runtimes.Restarted(from.Instructions, to.Instructions)
 		}
 		if one.Restart != "" {

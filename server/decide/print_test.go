@@ -9,7 +9,6 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/decide/pass"
-	"github.com/drover-project/drover/server/decide/plandiff"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -72,12 +71,12 @@ func (d Decision) Empty() bool {
 }
 
 // PlanChanges names what differs between the plans of two Secrets of a machine, either of
-// which may be nil, as plandiff.Changes does.
+// which may be nil, as Changes does.
 func PlanChanges(from, to *records.PlanSecret) []string {
 	if to == nil {
 		return nil
 	}
-	return plandiff.Changes(planOf(from), planOf(to))
+	return Changes(planOf(from), planOf(to))
 }
 
 func planOf(s *records.PlanSecret) plans.Plan {

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-project/drover/server/downstream/ways"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -103,5 +102,5 @@ func (c *Clusters) unreached(key records.ClusterKey) error {
 	if d, ok := c.State.Clusters.Get(string(key)); ok && d.Value.Spec.Imported() {
 		return errNoAgent
 	}
-	return ways.ErrNoControlPlane
+	return ErrNoControlPlane
 }

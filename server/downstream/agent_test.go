@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/downstream/nodes"
-	"github.com/drover-project/drover/server/downstream/ways"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 )
@@ -106,7 +104,7 @@ func TestHostsAreTheSecondWay(t *testing.T) {
 	agent, first := newAgent(t), newHost(t)
 	first.open = true
 	for _, h := range []*host{agent, first} {
-		h.set("True", map[string]any{nodes.MachineLabel: "uid"})
+		h.set("True", map[string]any{machineLabel: "uid"})
 	}
 	m, changed := start(t, fleet{clusterID: agent, "fleet-default/custom-1": first}, controlPlane("custom-1"))
 	await(t, m, changed, func(a observed.API) bool { return a.Reachable })
@@ -181,7 +179,7 @@ func TestAnAgentSettles(t *testing.T) {
 
 func TestWhatAnUnreachableClusterIsToldBy(t *testing.T) {
 	m, _ := start(t, fleet{"fleet-default/custom-1": newHost(t)}, controlPlane("custom-1"))
-	if err := m.unreached("fleet-default/none"); !errors.Is(err, ways.ErrNoControlPlane) {
+	if err := m.unreached("fleet-default/none"); !errors.Is(err, ErrNoControlPlane) {
 		t.Errorf("a cluster that does not exist: %v", err)
 	}
 	if _, err := m.State.Clusters.Create(t.Context(), "fleet-default/brought", records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "brought"}}); err != nil {

@@ -29,7 +29,6 @@ import (
 	"github.com/drover-project/drover/tunnel/answers"
 
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/downstream/nodes"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -313,12 +312,12 @@ func TestReadinessComesFromTheClustersAPI(t *testing.T) {
 	if len(api.Nodes) != 0 || len(api.Unlabelled) != 1 || api.Version != "v1.34.4+k3s1" {
 		t.Errorf("a node without label: %+v", api)
 	}
-	h.set("False", map[string]any{nodes.MachineLabel: "machine-uid"})
+	h.set("False", map[string]any{machineLabel: "machine-uid"})
 	api = await(t, m, changed, func(a observed.API) bool { return len(a.Nodes) == 1 })
 	if n := api.Nodes["machine-uid"]; n.Ready || n.NotReady != "R: m" || n.ProviderID != "k3s://pier-1" {
 		t.Errorf("node = %+v", n)
 	}
-	h.set("True", map[string]any{nodes.MachineLabel: "machine-uid"})
+	h.set("True", map[string]any{machineLabel: "machine-uid"})
 	await(t, m, changed, func(a observed.API) bool { return a.Nodes["machine-uid"].Ready })
 
 	for _, tc := range []struct {

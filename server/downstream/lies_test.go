@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/downstream/nodes"
-	"github.com/drover-project/drover/server/downstream/ways"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -96,7 +94,7 @@ func TestWhatAClusterAnswersIsBounded(t *testing.T) {
 			t.Parallel()
 			h := newHost(t)
 			h.open = true
-			h.set("True", map[string]any{nodes.MachineLabel: "m"})
+			h.set("True", map[string]any{machineLabel: "m"})
 			var sent atomic.Int64
 			h.lies = func(w http.ResponseWriter, r *http.Request) bool { return tc.lies(counted{w, &sent}, r) }
 			m, changed := start(t, h)
@@ -127,7 +125,7 @@ func TestWhatAClusterAnswersIsBounded(t *testing.T) {
 			h.mu.Lock()
 			h.lies = nil
 			h.mu.Unlock()
-			h.ahead.Store(int64(ways.Pause))
+			h.ahead.Store(int64(BarredFor))
 			m.tunnelChanged("fleet-default/custom-1")
 			await(t, m, changed, func(a observed.API) bool { return a.Reachable && a.Nodes["m"].Ready })
 		})
@@ -160,7 +158,7 @@ func TestAnotherHostIsAskedInstead(t *testing.T) {
 	first, second := newHost(t), newHost(t)
 	for i, h := range []*host{first, second} {
 		h.open = true
-		h.set("True", map[string]any{nodes.MachineLabel: fmt.Sprintf("seen-by-%d", i+1)})
+		h.set("True", map[string]any{machineLabel: fmt.Sprintf("seen-by-%d", i+1)})
 	}
 	var requests atomic.Int64
 	lies := at("/version", false, func(w http.ResponseWriter) { endless(w, " ") })
@@ -191,7 +189,7 @@ func TestAClusterLeadsNowhereElse(t *testing.T) {
 		t.Run(to, func(t *testing.T) {
 			h := newHost(t)
 			h.open = true
-			h.set("True", map[string]any{nodes.MachineLabel: "m"})
+			h.set("True", map[string]any{machineLabel: "m"})
 			m, changed := start(t, h)
 			await(t, m, changed, func(a observed.API) bool { return a.Reachable })
 			h.mu.Lock()
@@ -210,7 +208,7 @@ func TestAClusterLeadsNowhereElse(t *testing.T) {
 	t.Run("of a person's request", func(t *testing.T) {
 		h := newHost(t)
 		h.open = true
-		h.set("True", map[string]any{nodes.MachineLabel: "m"})
+		h.set("True", map[string]any{machineLabel: "m"})
 		h.lies = func(w http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path != "/whoami" {
 				return false
@@ -249,7 +247,7 @@ func TestPeoplesAnswersAreStreams(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	h.open = true
-	h.set("True", map[string]any{nodes.MachineLabel: "m"})
+	h.set("True", map[string]any{machineLabel: "m"})
 	h.lies = at("/whoami", false, func(w http.ResponseWriter) { endless(w, "a") })
 	m, changed := start(t, h)
 	await(t, m, changed, func(a observed.API) bool { return a.Reachable })
@@ -277,7 +275,7 @@ func TestHeadersOfAClusterAreBounded(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	h.open = true
-	h.set("True", map[string]any{nodes.MachineLabel: "m"})
+	h.set("True", map[string]any{machineLabel: "m"})
 	h.lies = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/whoami" {
 			return false

@@ -13,7 +13,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/drover-project/drover/server/downstream/nodes"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -39,7 +38,7 @@ func TestADeadControlPlaneHoldsNothing(t *testing.T) {
 	first, second := newHost(t), newHost(t)
 	for i, h := range []*host{first, second} {
 		h.open = true
-		h.set("True", map[string]any{nodes.MachineLabel: fmt.Sprintf("seen-by-%d", i+1)})
+		h.set("True", map[string]any{machineLabel: fmt.Sprintf("seen-by-%d", i+1)})
 	}
 	first.down = true
 	m, changed := start(t, fleet{"fleet-default/custom-1": first, "fleet-default/custom-2": second}, controlPlane("custom-1"), controlPlane("custom-2"))
@@ -52,7 +51,7 @@ func TestADeadControlPlaneHoldsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	found, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(found.Items) != 1 || found.Items[0].Labels[nodes.MachineLabel] != "seen-by-2" {
+	if err != nil || len(found.Items) != 1 || found.Items[0].Labels[machineLabel] != "seen-by-2" {
 		t.Errorf("the client asks elsewhere: %v, %v", found, err)
 	}
 	first.stop(false)
@@ -72,7 +71,7 @@ func TestAControlPlaneWithoutEtcdHoldsNothing(t *testing.T) {
 	first, second := newHost(t), newHost(t)
 	for i, h := range []*host{first, second} {
 		h.open = true
-		h.set("True", map[string]any{nodes.MachineLabel: fmt.Sprintf("seen-by-%d", i+1)})
+		h.set("True", map[string]any{machineLabel: fmt.Sprintf("seen-by-%d", i+1)})
 	}
 	m, changed := start(t, fleet{"fleet-default/custom-1": first, "fleet-default/custom-2": second}, controlPlane("custom-1"), controlPlane("custom-2"))
 	by := func(n string) func(observed.API) bool {
@@ -98,7 +97,7 @@ func TestAHostThatIsBeingRemovedIsLeft(t *testing.T) {
 	first, second := newHost(t), newHost(t)
 	for i, h := range []*host{first, second} {
 		h.open = true
-		h.set("True", map[string]any{nodes.MachineLabel: fmt.Sprintf("seen-by-%d", i+1)})
+		h.set("True", map[string]any{machineLabel: fmt.Sprintf("seen-by-%d", i+1)})
 	}
 	second.stop(true)
 	m, changed := start(t, fleet{"fleet-default/custom-1": first, "fleet-default/custom-2": second}, controlPlane("custom-1"), controlPlane("custom-2"))
@@ -168,7 +167,7 @@ func TestWhoWaitsForAPlanIsNotAsked(t *testing.T) {
 	machine := func(name string, state records.MachineState) records.Machine {
 		h := newHost(t)
 		h.open = true
-		h.set("True", map[string]any{nodes.MachineLabel: name})
+		h.set("True", map[string]any{machineLabel: name})
 		m := controlPlane(name)
 		m.Status.State = state
 		f[m.Subject()] = h

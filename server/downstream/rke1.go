@@ -11,7 +11,6 @@ import (
 
 	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/rke1/pki"
-	"github.com/drover-project/drover/server/downstream/nodes"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/desired"
 )
@@ -46,7 +45,7 @@ func rke1Credentials(key records.ClusterKey, r records.RKEState) (*rest.Config, 
 // identity is the UID of the machine of a node; empty when it has none. A node of RKE1 is known by its name, which is that of
 // its host.
 func (w *watcher) identity(node *corev1.Node) string {
-	if uid := node.Labels[nodes.MachineLabel]; uid != "" {
+	if uid := node.Labels[machineLabel]; uid != "" {
 		return uid
 	}
 	for _, d := range w.clusters.State.MachinesByCluster.Find(w.key) {

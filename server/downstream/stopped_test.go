@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/server/downstream/nodes"
 	"github.com/drover-project/drover/server/observed"
 )
 
@@ -36,7 +35,7 @@ func TestAStoppedControlPlaneIsLeft(t *testing.T) {
 	first, second := newHost(t), newHost(t)
 	for i, h := range []*host{first, second} {
 		h.open = true
-		h.set("True", map[string]any{nodes.MachineLabel: fmt.Sprintf("seen-by-%d", i+1)})
+		h.set("True", map[string]any{machineLabel: fmt.Sprintf("seen-by-%d", i+1)})
 	}
 	m, changed := start(t, fleet{"fleet-default/custom-1": first, "fleet-default/custom-2": second}, controlPlane("custom-1"), controlPlane("custom-2"))
 	await(t, m, changed, func(a observed.API) bool { return a.Reachable })

@@ -11,8 +11,6 @@ import (
 	"net/http/httptrace"
 	"sync/atomic"
 	"time"
-
-	"github.com/drover-project/drover/server/downstream/resend"
 )
 
 // slowAnswer is when a connection is doubted over which no answer has come.
@@ -38,7 +36,7 @@ func (w way) try(c *connection, r *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(c.over, func() { cancel(errLeft) })
 	var sent atomic.Bool
 	traced := ctx
-	if !resend.Repeatable(r) {
+	if !repeatable(r) {
 		traced = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
 			sent.Store(true)
 			stop()
@@ -57,7 +55,7 @@ func (w way) try(c *connection, r *http.Request) (*http.Response, error) {
 		_ = response.Body.Close()
 		return nil, c.left()
 	}
-	if resend.IsWatch(r) {
+	if IsWatch(r) {
 		response.Body = &watchBody{ReadCloser: response.Body, stop: context.AfterFunc(c.over, func() {
 			if !errors.Is(context.Cause(c.over), errReplaced) {
 				cancel(errLeft)

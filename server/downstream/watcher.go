@@ -22,8 +22,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/drover-project/drover/rke1/kube/bounds"
-	"github.com/drover-project/drover/server/downstream/nodes"
-	"github.com/drover-project/drover/server/downstream/ways"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/tunnel/answers"
@@ -62,7 +60,7 @@ type watcher struct {
 	// since is when the last connection was lost; changes is closed when it is another one.
 	since   time.Time
 	changes chan struct{}
-	ways    ways.Ways
+	ways    Ways
 }
 
 func (w *watcher) snapshot() observed.API {
@@ -128,11 +126,11 @@ func (w *watcher) run(ctx context.Context) {
 		}
 		w.lost(shown)
 		wait := pause/2 + rand.N(pause) // #nosec G404 -- spreads load, nothing secret
-		if _, ok := errors.AsType[*ways.NoTunnelError](err); ok {
+		if _, ok := errors.AsType[*NoTunnelError](err); ok {
 			// The tunnel's arrival wakes us; a timer would only ask in vain.
 			wait = longestPause
 		}
-		if b, ok := errors.AsType[*ways.BarredError](err); ok {
+		if b, ok := errors.AsType[*barredError](err); ok {
 			wait = b.Until.Sub(w.clusters.Now())
 		}
 		timer := time.NewTimer(wait)
@@ -187,7 +185,7 @@ func (c *connection) exceeded(ctx context.Context) error {
 }
 
 // bar has the way that was tried last not tried for a while.
-func (w *watcher) bar(large *answers.TooLargeError) *ways.BarredError {
+func (w *watcher) bar(large *answers.TooLargeError) *barredError {
 	w.clusters.Logger.Warn("an answer of a cluster's API is too large", "cluster", w.key, "error", large)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -198,9 +196,9 @@ func (w *watcher) bar(large *answers.TooLargeError) *ways.BarredError {
 func (w *watcher) follow(ctx context.Context, c *connection) error {
 	all := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	var version string
-	shown := &nodes.Store{Store: all, Changed: func() {
+	shown := &nodeStore{Store: all, Changed: func() {
 		w.use(c)
-		w.publish(nodes.Seen(all, version, w.identity, w.recorded))
+		w.publish(seenNodes(all, version, w.identity, w.recorded))
 	}, Exceeded: func() { c.tooLarge(c.tooMany()) }}
 	reflector := cache.NewReflectorWithOptions(c.nodes(), &corev1.Node{}, shown, cache.ReflectorOptions{Name: string(w.key), TypeDescription: "nodes"})
 	for {
@@ -320,7 +318,7 @@ func (c *connection) read(ctx context.Context, limit time.Duration) error {
 
 // tooMany is that a cluster has more nodes than are kept.
 func (c *connection) tooMany() *answers.TooLargeError {
-	return &answers.TooLargeError{From: c.from, What: "nodes", Bytes: nodes.MaxKept}
+	return &answers.TooLargeError{From: c.from, What: "nodes", Bytes: maxKeptOfNodes}
 }
 
 // nodes lists and watches the cluster's nodes, each request within its time.
@@ -332,8 +330,8 @@ func (c *connection) nodes() cache.ListerWatcher {
 			// Not from a cache of this API server, which may be behind what another one has shown; and of each page only what is kept.
 			list, size := &corev1.NodeList{}, int64(0)
 			version, err := bounds.Each(ctx, bounds.Nodes, metav1.ListOptions{}, c.client.CoreV1().Nodes().List, func(node *corev1.Node) error {
-				node = nodes.Slim(node)
-				if size += nodes.Size(node); size > nodes.MaxKept {
+				node = slimNode(node)
+				if size += sizeOfNode(node); size > maxKeptOfNodes {
 					return c.tooMany()
 				}
 				list.Items = append(list.Items, *node)
@@ -376,7 +374,7 @@ func (c *connection) version(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return nodes.Version(info)
+	return readVersion(info)
 }
 
 // lost keeps the nodes that were known out of sight: the planner decides what an unreachable API means.
@@ -387,7 +385,7 @@ func (w *watcher) lost(err error) {
 
 func (w *watcher) publish(api observed.API) {
 	w.mu.Lock()
-	same := nodes.Equal(w.api, api)
+	same := equalAPIs(w.api, api)
 	w.api = api
 	w.mu.Unlock()
 	if !same {

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/drover-project/drover/server/downstream/resend"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -62,7 +61,7 @@ type way struct {
 // RoundTrip implements http.RoundTripper.
 func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
 	end := time.Now().Add(waitLimit)
-	r, pass := resend.Hold(r)
+	r, pass := hold(r)
 	defer pass()
 	for left := false; ; {
 		patience, cancel := context.WithDeadline(r.Context(), end)

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/drover-project/drover/server/downstream/nodes"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 )
@@ -35,7 +34,7 @@ func TestARequestGoesThroughTheNextHost(t *testing.T) {
 	first, second := newHost(t), newHost(t)
 	for i, h := range []*host{first, second} {
 		h.open = true
-		h.set("True", map[string]any{nodes.MachineLabel: fmt.Sprintf("seen-by-%d", i+1)})
+		h.set("True", map[string]any{machineLabel: fmt.Sprintf("seen-by-%d", i+1)})
 	}
 	second.down = true
 	m, changed := start(t, fleet{"fleet-default/custom-1": first, "fleet-default/custom-2": second}, controlPlane("custom-1"), controlPlane("custom-2"))
@@ -67,7 +66,7 @@ func TestARequestGoesThroughTheNextHost(t *testing.T) {
 func TestNothingIsSentOverARefusedConnection(t *testing.T) {
 	only := newHost(t)
 	only.open = true
-	only.set("True", map[string]any{nodes.MachineLabel: "m"})
+	only.set("True", map[string]any{machineLabel: "m"})
 	m, changed := start(t, only)
 	await(t, m, changed, func(a observed.API) bool { return a.Reachable })
 	w := m.watcher("fleet-default/harbour")

@@ -9,7 +9,6 @@ import (
 	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
@@ -235,7 +234,7 @@ func TestWhatCannotBeBegunYet(t *testing.T) {
 	b := newBench(t)
 	b.Snapshot("one", "m1", nil)
 	all := []operations.Kind{operations.KindSnapshot, operations.KindRotateCertificates, operations.KindRotateCA, operations.KindRotateToken, operations.KindRotateKeys, operations.KindRestore}
-	bucket := &clusterspec.RKEConfig{ETCD: &etcdspec.ETCD{S3: &etcdspec.S3{Bucket: "harbour", CloudCredentialName: "fleet-default:keys"}}}
+	bucket := &clusterspec.RKEConfig{ETCD: &clusterspec.ETCD{S3: &clusterspec.S3{Bucket: "harbour", CloudCredentialName: "fleet-default:keys"}}}
 	for name, c := range map[string]struct {
 		change func(*records.Cluster)
 		kinds  []operations.Kind

@@ -16,8 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/server/hosts/presence"
-	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
@@ -75,8 +73,8 @@ type Hosts struct {
 	machine  func(string) (records.MachineKey, bool)
 	until    func(*http.Request, func()) func()
 	tunnels  *tunnel.Server
-	presence *presence.Presence
-	relay    *relay.Relay
+	presence *Presence
+	relay    *Relay
 }
 
 // New makes Hosts; nothing is published before Run.
@@ -85,8 +83,8 @@ func New(o Options) *Hosts {
 	h.tunnels = tunnel.NewServer(tunnel.ServerOptions{
 		Authorize: h.authorize, Allow: h.allowed, Logger: o.Logger, Now: o.Now, Messages: o.Messages,
 	})
-	h.presence = presence.New(presence.Options{State: o.State, Self: o.Self, Alone: o.Alone, Agent: h.tunnels.Agent, Logger: o.Logger, Now: o.Now})
-	h.relay = relay.New(relay.Options{Local: h.tunnels, Presence: h.presence.Tunnels, Secret: o.Secret, TLS: o.TLS, Logger: o.Logger})
+	h.presence = NewPresence(PresenceOptions{State: o.State, Self: o.Self, Alone: o.Alone, Agent: h.tunnels.Agent, Logger: o.Logger, Now: o.Now})
+	h.relay = NewRelay(RelayOptions{Local: h.tunnels, Presence: h.presence.Tunnels, Secret: o.Secret, TLS: o.TLS, Logger: o.Logger})
 	h.tunnels.OnChange(func(subject string, connected bool) { h.presence.Tunnels.Set(subject, connected, o.Now()) })
 	o.Watches.OnPresence(func(secretKey string, connected bool) {
 		since, _ := o.Watches.Watching(secretKey)
@@ -122,8 +120,8 @@ func (h *Hosts) Close() { h.tunnels.Close() }
 // of this one.
 func (h *Hosts) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("/v3/connect/machine", h.connect)
-	mux.Handle(relay.Path, h.relay)
-	mux.HandleFunc("GET "+relay.SessionsPath, h.relay.Serve(func() any { return h.tunnels.Sessions() }))
+	mux.Handle(RelayPath, h.relay)
+	mux.HandleFunc("GET "+sessionsPath, h.relay.Serve(func() any { return h.tunnels.Sessions() }))
 }
 
 // OnTunnel calls f when a host's first tunnel to any server opened or its last one ended. f
@@ -152,7 +150,7 @@ func (h *Hosts) Watching(secretKey string) (since time.Time, ok bool) {
 }
 
 // Presence is which servers there are, and who is connected to which.
-func (h *Hosts) Presence() *presence.Presence { return h.presence }
+func (h *Hosts) Presence() *Presence { return h.presence }
 
 // Tunnel is what is known of a host's tunnel; only the server where it ended knows why.
 func (h *Hosts) Tunnel(subject records.Subject) observed.Tunnel {
@@ -165,18 +163,18 @@ func (h *Hosts) Tunnel(subject records.Subject) observed.Tunnel {
 }
 
 // OpenTunnels are those of all servers.
-func (h *Hosts) OpenTunnels(ctx context.Context) []relay.Held {
-	return relay.Ask(ctx, h.relay, relay.SessionsPath, relay.Held{Server: h.presence.Self.URL, Value: h.tunnels.Sessions()}, h.presence.Others())
+func (h *Hosts) OpenTunnels(ctx context.Context) []HeldTunnels {
+	return AskServers(ctx, h.relay, sessionsPath, HeldTunnels{Server: h.presence.Self.URL, Value: h.tunnels.Sessions()}, h.presence.Others())
 }
 
 // Workers are those of all servers; own are those of this one.
-func (h *Hosts) Workers(ctx context.Context, own []reconcile.Status) []relay.Said[[]reconcile.Status] {
-	return relay.Ask(ctx, h.relay, relay.WorkersPath, relay.Said[[]reconcile.Status]{Server: h.presence.Self.URL, Value: own}, h.presence.Others())
+func (h *Hosts) Workers(ctx context.Context, own []reconcile.Status) []Said[[]reconcile.Status] {
+	return AskServers(ctx, h.relay, workersPath, Said[[]reconcile.Status]{Server: h.presence.Self.URL, Value: own}, h.presence.Others())
 }
 
 // ServeWorkers adds where other servers ask for the workers of this one.
 func (h *Hosts) ServeWorkers(mux *http.ServeMux, own func() []reconcile.Status) {
-	mux.HandleFunc("GET "+relay.WorkersPath, h.relay.Serve(func() any { return own() }))
+	mux.HandleFunc("GET "+workersPath, h.relay.Serve(func() any { return own() }))
 }
 
 // Sessions are the open tunnels of this server.

@@ -5,7 +5,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
@@ -37,10 +37,10 @@ func (s *standing) Collect(out chan<- prometheus.Metric) {
 		clusters[string(state)] = 0
 	}
 	for _, d := range s.state.Machines.List() {
-		machines[string(conditions.MachineState(&d.Value))]++
+		machines[string(k8sobjects.MachineState(&d.Value))]++
 	}
 	for _, d := range s.state.Clusters.List() {
-		clusters[conditions.Cluster(d.Value).State]++
+		clusters[k8sobjects.ClusterSummary(d.Value).State]++
 	}
 	for desc, counts := range map[*prometheus.Desc]map[string]int{machineStates: machines, clusterStates: clusters} {
 		for state, n := range counts {

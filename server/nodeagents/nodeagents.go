@@ -14,10 +14,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/revocation"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/tunnel"
@@ -56,7 +56,7 @@ type Options struct {
 type Agents struct {
 	Options
 	stop func()
-	open revocation.Streams // tunnels, by the key of their machine
+	open auth.Streams // tunnels, by the key of their machine
 }
 
 var errRemoved = errors.New("the machine of this host was removed")

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
@@ -89,7 +88,7 @@ func (p *People) projectID(clusterID, name string) (string, error) {
 // newProjectID is one that no project has; the store refuses one that another is made with at the same moment.
 func (p *People) newProjectID(clusterID string) string {
 	for {
-		id := projects.ID(clusterID)
+		id := records.NewProjectID(clusterID)
 		if _, _, known := p.State.Project(id); !known {
 			return id
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/operations"
 )
 
@@ -62,9 +61,9 @@ type Cluster struct {
 type Granted struct {
 	// UID is that of the object: another one that gets its name is not meant.
 	UID string `json:"uid"`
-	// Bucket is the place where the keys of a bucket's credential may be used (etcdspec.S3.Place), since the person who applied the
+	// Bucket is the place where the keys of a bucket's credential may be used (clusterspec.S3.Place), since the person who applied the
 	// document chose it; nil for other objects.
-	Bucket *etcdspec.S3 `json:"bucket,omitempty"`
+	Bucket *clusterspec.S3 `json:"bucket,omitempty"`
 }
 
 // Pause is who paused a cluster, and when.

@@ -11,7 +11,6 @@ import (
 	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -136,14 +135,14 @@ func credentialOf(c records.Cluster) string {
 	return ""
 }
 
-func bucketOf(c records.Cluster) etcdspec.S3 {
+func bucketOf(c records.Cluster) clusterspec.S3 {
 	if s3 := settingsOf(c.Spec); s3 != nil {
 		return s3.Place()
 	}
-	return etcdspec.S3{}
+	return clusterspec.S3{}
 }
 
-func settingsOf(spec clusterspec.Spec) *etcdspec.S3 {
+func settingsOf(spec clusterspec.Spec) *clusterspec.S3 {
 	if spec.RKEConfig == nil || spec.RKEConfig.ETCD == nil {
 		return nil
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/clientip"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/registration/hostrequest"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -81,7 +80,7 @@ func (g *Registration) register(ctx context.Context, r *http.Request) (connectio
 	if err != nil {
 		return connection{}, nil, err
 	}
-	asked, err := hostrequest.Read(r.Header)
+	asked, err := readRequest(r.Header)
 	if err == nil && to.key().Fleet() {
 		err = asked.FitsFleet(to.Name)
 	}
@@ -175,7 +174,7 @@ func (d registered) warnings() []string {
 }
 
 // store writes the machine and its plan Secret, both or none.
-func (g *Registration) store(ctx context.Context, to home, asked hostrequest.Request, from records.Origin, by claim) (registered, error) {
+func (g *Registration) store(ctx context.Context, to home, asked hostRequest, from records.Origin, by claim) (registered, error) {
 	if err := g.elsewhere(to, asked.MachineID); err != nil {
 		return registered{}, err
 	}
@@ -197,7 +196,7 @@ func (g *Registration) store(ctx context.Context, to home, asked hostrequest.Req
 }
 
 // storeAgain writes what becomes of a machine that registers again.
-func (g *Registration) storeAgain(ctx context.Context, current store.Document[records.Machine], asked hostrequest.Request, by claim, now time.Time) (registered, error) {
+func (g *Registration) storeAgain(ctx context.Context, current store.Document[records.Machine], asked hostRequest, by claim, now time.Time) (registered, error) {
 	old := current.Value
 	if !old.Deleting.IsZero() {
 		return registered{}, norman.Errorf(http.StatusConflict, norman.Conflict,
@@ -209,12 +208,12 @@ func (g *Registration) storeAgain(ctx context.Context, current store.Document[re
 		return registered{}, g.refuseClaim(ctx, current, by, now)
 	}
 	secret, hasSecret := g.state.PlanSecrets.Get(secretKey)
-	v := hostrequest.Weigh(old, len(secret.Value.Data[plans.KeyPlan]) > 0, asked)
+	v := weighRequest(old, len(secret.Value.Data[plans.KeyPlan]) > 0, asked)
 	if v.Refused {
 		return registered{}, g.record(ctx, current, v)
 	}
-	v.Machine.Labels = hostrequest.Undescribe(old).Labels
-	current.Value = claimed(hostrequest.Describe(v.Machine))
+	v.Machine.Labels = undescribe(old).Labels
+	current.Value = claimed(describe(v.Machine))
 	if len(v.Applied) > 0 {
 		current.Value.Generation++
 	}
@@ -228,7 +227,7 @@ func (g *Registration) storeAgain(ctx context.Context, current store.Document[re
 	case !hasSecret:
 		ops = append(ops, g.state.PlanSecrets.Creating(secretKey, newPlanSecret(current.Value, now)))
 	case len(v.Applied) > 0:
-		secret.Value = hostrequest.DescribeSecret(secret.Value, current.Value)
+		secret.Value = describeSecret(secret.Value, current.Value)
 		ops = append(ops, g.state.PlanSecrets.Updating(secret))
 	}
 	_, err := g.state.Store.Commit(ctx, ops...)
@@ -263,7 +262,7 @@ func (g *Registration) AllowRejoin(ctx context.Context, key string) (store.Docum
 }
 
 // record keeps what was refused where the machine's owner sees it, and is the refusal.
-func (g *Registration) record(ctx context.Context, current store.Document[records.Machine], v hostrequest.Verdict) error {
+func (g *Registration) record(ctx context.Context, current store.Document[records.Machine], v requestVerdict) error {
 	if current.Value.Refused != v.Machine.Refused {
 		current.Value.Refused = v.Machine.Refused
 		if _, err := g.state.Machines.Update(ctx, current); err != nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/registration/joinline"
 )
 
 // ErrNoServerURL says that join commands need the setting server-url.
@@ -38,7 +37,7 @@ type JoinCommand struct {
 	Line string
 	// Import are the lines of an imported cluster, which hosts join by none of the others: clients of Rancher's API expect them
 	// to be there.
-	Import joinline.Import
+	Import Import
 }
 
 // JoinCommand is the join command of a cluster's default token, or of its first valid
@@ -60,7 +59,7 @@ func (g *Registration) JoinCommandFor(token records.RegistrationToken) (JoinComm
 	}
 	to, _ := find(g.state, token)
 	spec := to.cluster.Spec
-	host := joinline.Host{Server: server, Token: token.Token, Checksum: g.settings.CAChecksum(), Env: spec.AgentEnvVars}
+	host := Host{Server: server, Token: token.Token, Checksum: g.settings.CAChecksum(), Env: spec.AgentEnvVars}
 	if spec.Docker() {
 		image := g.settings.Get("agent-image").Value
 		return JoinCommand{

@@ -15,12 +15,11 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/registration/hostrequest"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
-// Label changes the labels that the node of a machine has, as hostrequest.Relabel says, and with them those of its plan Secret. The node gets them
+// Label changes the labels that the node of a machine has, as relabel says, and with them those of its plan Secret. The node gets them
 // through the cluster's API, without a restart; selectors of the cluster's document see them, too. Errors are 422 and the store's.
 func Label(ctx context.Context, st *state.State, key string, set map[string]string, remove []string) (store.Document[records.Machine], error) {
 	return store.RetryFor(func() (store.Document[records.Machine], error) { return label(ctx, st, key, set, remove) })
@@ -37,19 +36,19 @@ func label(ctx context.Context, st *state.State, key string, set map[string]stri
 	case !m.Deleting.IsZero():
 		return d, norman.Errorf(http.StatusConflict, norman.Conflict, "machine %s is being removed", m.Name)
 	}
-	next, err := hostrequest.Relabel(m, set, remove)
+	next, err := relabel(m, set, remove)
 	if err != nil {
 		return d, norman.Invalid(norman.InvalidFormat, "labels", "%v", err)
 	}
 	if maps.Equal(m.NodeLabels, next.NodeLabels) {
 		return d, nil
 	}
-	next.Labels = hostrequest.Undescribe(m).Labels
+	next.Labels = undescribe(m).Labels
 	next.Generation++
-	d.Value = hostrequest.Describe(next)
+	d.Value = describe(next)
 	ops := []store.Op{st.Machines.Updating(d)}
 	if secret, ok := st.PlanSecrets.Get(m.Namespace + "/" + m.PlanSecretName()); ok {
-		secret.Value = hostrequest.DescribeSecret(secret.Value, d.Value)
+		secret.Value = describeSecret(secret.Value, d.Value)
 		ops = append(ops, st.PlanSecrets.Updating(secret))
 	}
 	if _, err := st.Store.Commit(ctx, ops...); err != nil {
@@ -66,8 +65,8 @@ func machineName(machineID string) string {
 }
 
 // newMachine is the machine of a host that registers for the first time.
-func newMachine(to home, asked hostrequest.Request, now time.Time) records.Machine {
-	m := hostrequest.Apply(records.Machine{
+func newMachine(to home, asked hostRequest, now time.Time) records.Machine {
+	m := applyRequest(records.Machine{
 		Object: records.Object{
 			Namespace:  to.Namespace,
 			Name:       machineName(asked.MachineID),
@@ -89,12 +88,12 @@ func newMachine(to home, asked hostrequest.Request, now time.Time) records.Machi
 		Since:   now,
 		History: []records.Transition{{State: records.Registering, At: now}},
 	}
-	return hostrequest.Describe(m)
+	return describe(m)
 }
 
 // newPlanSecret is the empty plan Secret of a machine.
 func newPlanSecret(m records.Machine, now time.Time) records.PlanSecret {
-	return hostrequest.DescribeSecret(records.PlanSecret{
+	return describeSecret(records.PlanSecret{
 		Object: records.Object{Namespace: m.Namespace, Name: m.PlanSecretName(), UID: randomid.UID(), Created: now},
 	}, m)
 }

@@ -14,7 +14,6 @@ import (
 
 	drover "github.com/drover-project/drover"
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/registration/joinline"
 )
 
 // installScript serves install.sh behind lines that say where it came from.
@@ -42,10 +41,10 @@ func (g *Registration) scriptHeader(server string) string {
 	}
 	var b strings.Builder
 	b.WriteString("#!/usr/bin/env sh\n")
-	fmt.Fprintf(&b, "export STRICT_VERIFY=%s\n", joinline.SingleQuoted(strict))
-	fmt.Fprintf(&b, "CATTLE_AGENT_BINARY_BASE_URL=%s\n", joinline.SingleQuoted(server+"/assets"))
-	fmt.Fprintf(&b, "CATTLE_SERVER=%s\n", joinline.SingleQuoted(server))
-	fmt.Fprintf(&b, "CATTLE_CA_CHECKSUM=%s\n", joinline.SingleQuoted(g.settings.CAChecksum()))
+	fmt.Fprintf(&b, "export STRICT_VERIFY=%s\n", singleQuoted(strict))
+	fmt.Fprintf(&b, "CATTLE_AGENT_BINARY_BASE_URL=%s\n", singleQuoted(server+"/assets"))
+	fmt.Fprintf(&b, "CATTLE_SERVER=%s\n", singleQuoted(server))
+	fmt.Fprintf(&b, "CATTLE_CA_CHECKSUM=%s\n", singleQuoted(g.settings.CAChecksum()))
 	return b.String()
 }
 

@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clientip"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/revocation"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
@@ -166,7 +166,7 @@ func IsMachineToken(bearer string) bool {
 type Tokens struct {
 	state    *state.State
 	retiring *retiring
-	streams  revocation.Streams
+	streams  auth.Streams
 }
 
 // NewTokens makes Tokens over what is in the store.

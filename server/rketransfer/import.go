@@ -16,7 +16,6 @@ import (
 	"github.com/drover-project/drover/rke1/export"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/clusterspec/rke1doc"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/store"
@@ -98,7 +97,7 @@ func (d *Desk) Import(ctx context.Context, r ImportRequest) (*Imported, error) {
 	}
 	// What a file leaves open would be filled by its name here otherwise, which certificates and kubeconfigs would follow.
 	c.ClusterName = s.Desired.Config.ClusterName
-	spec, err := rke1doc.New(*c)
+	spec, err := clusterspec.NewRKE1Config(*c)
 	if err != nil {
 		return nil, err
 	}

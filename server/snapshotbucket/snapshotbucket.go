@@ -18,7 +18,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/plans/objects"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -34,7 +34,7 @@ const (
 // Place is a bucket with the way to it. Printed, it has no keys.
 type Place struct {
 	// S3 are the settings, completed by the credential; Endpoint and Region are set, EndpointCA is PEM.
-	etcdspec.S3
+	clusterspec.S3
 	// Own says that the folder is the cluster's alone, by its ID.
 	Own bool
 	// AccessKey and SecretKey are both set, or neither: then each host takes those of its own role.
@@ -67,7 +67,7 @@ func Of(c records.Cluster, object func(key string) (objects.Object, bool)) (p Pl
 		}
 	}
 	p.Endpoint, p.Region = cmp.Or(p.Endpoint, Amazon), cmp.Or(p.Region, usualRegion)
-	p.EndpointCA, p.Folder = etcdspec.PEM(p.EndpointCA), strings.Trim(p.Folder, "/")
+	p.EndpointCA, p.Folder = clusterspec.CleanPEM(p.EndpointCA), strings.Trim(p.Folder, "/")
 	if p.Bucket == "" {
 		return Place{}, true, fmt.Errorf("the bucket of cluster %s has no name, neither in etcd.s3.bucket nor as defaultBucket of its credential", c.Name)
 	}
@@ -120,7 +120,7 @@ func (p *Place) confine(c records.Cluster, secret string, values map[string]stri
 		allowed   []string
 	}{
 		{"endpoint", p.Endpoint, []string{cmp.Or(values["defaultEndpoint"], Amazon)}},
-		{"endpointCA", etcdspec.PEM(p.EndpointCA), []string{etcdspec.PEM(values["defaultEndpointCA"])}},
+		{"endpointCA", clusterspec.CleanPEM(p.EndpointCA), []string{clusterspec.CleanPEM(values["defaultEndpointCA"])}},
 		{"bucket", p.Bucket, []string{values["defaultBucket"]}},
 		{"folder", strings.Trim(p.Folder, "/"), []string{folder, own}},
 	} {

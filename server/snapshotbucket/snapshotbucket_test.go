@@ -16,20 +16,19 @@ import (
 
 	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/snapshotbucket"
 	"github.com/drover-project/drover/test/s3server"
 )
 
 // cluster has a bucket, whose settings a person gave it who may read the credential.
-func cluster(s etcdspec.S3) records.Cluster {
+func cluster(s clusterspec.S3) records.Cluster {
 	namespace, _, _ := s.Credential()
 	place := s.Place()
 	return records.Cluster{
 		Object: records.Object{Namespace: "fleet-default", Name: "harbour"}, ID: "c-m-harbour1",
 		Granted: map[string]records.Granted{objects.KeyOf(objects.Secret, namespace, "cc-1"): {UID: "uid-1", Bucket: &place}},
-		Spec:    clusterspec.Spec{RKEConfig: &clusterspec.RKEConfig{ETCD: &etcdspec.ETCD{S3: &s}}},
+		Spec:    clusterspec.Spec{RKEConfig: &clusterspec.RKEConfig{ETCD: &clusterspec.ETCD{S3: &s}}},
 	}
 }
 
@@ -57,7 +56,7 @@ func of(c records.Cluster, all ...objects.Object) (snapshotbucket.Place, bool, e
 
 // TestSettingsAndCredential: what the document says wins over what the credential has.
 func TestSettingsAndCredential(t *testing.T) {
-	p, on, err := of(cluster(etcdspec.S3{CloudCredentialName: "fleet-default:cc-1", Bucket: "own", Folder: "/a/b/", Retention: 3, BucketLookupType: "path"}),
+	p, on, err := of(cluster(clusterspec.S3{CloudCredentialName: "fleet-default:cc-1", Bucket: "own", Folder: "/a/b/", Retention: 3, BucketLookupType: "path"}),
 		credential("fleet-default", map[string]string{"defaultBucket": "other", "defaultEndpoint": "s3.lan:9000", "defaultSkipSSLVerify": "true"}))
 	if !on || err != nil {
 		t.Fatal(on, err)
@@ -78,7 +77,7 @@ func TestSettingsAndCredential(t *testing.T) {
 			t.Errorf("%s prints %s", verb, text)
 		}
 	}
-	if _, on, err := of(cluster(etcdspec.S3{})); on || err != nil {
+	if _, on, err := of(cluster(clusterspec.S3{})); on || err != nil {
 		t.Errorf("without settings: %v, %v", on, err)
 	}
 }
@@ -86,15 +85,15 @@ func TestSettingsAndCredential(t *testing.T) {
 // TestWhatIsWrong with a credential is said without its values.
 func TestWhatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct {
-		s3     etcdspec.S3
+		s3     clusterspec.S3
 		secret objects.Object
 		want   string
 	}{
-		"no Secret":            {etcdspec.S3{CloudCredentialName: "fleet-default:cc-2"}, credential("fleet-default", nil), "there is no secret fleet-default/cc-2"},
-		"one key":              {etcdspec.S3{CloudCredentialName: "fleet-default:cc-1"}, credential("fleet-default", map[string]string{"secretKey": ""}), "lacks accessKey or secretKey"},
-		"no bucket":            {etcdspec.S3{CloudCredentialName: "fleet-default:cc-1"}, credential("fleet-default", nil), "has no name"},
-		"an endpoint's scheme": {etcdspec.S3{CloudCredentialName: "fleet-default:cc-1", Bucket: "own"}, credential("fleet-default", map[string]string{"defaultEndpoint": "https://hush"}), "its value for endpoint is not of the form"},
-		"neither":              {etcdspec.S3{CloudCredentialName: "fleet-default:cc-1", Bucket: "own"}, credential("fleet-default", map[string]string{"defaultSkipSSLVerify": "hush"}), "neither true nor false"},
+		"no Secret":            {clusterspec.S3{CloudCredentialName: "fleet-default:cc-2"}, credential("fleet-default", nil), "there is no secret fleet-default/cc-2"},
+		"one key":              {clusterspec.S3{CloudCredentialName: "fleet-default:cc-1"}, credential("fleet-default", map[string]string{"secretKey": ""}), "lacks accessKey or secretKey"},
+		"no bucket":            {clusterspec.S3{CloudCredentialName: "fleet-default:cc-1"}, credential("fleet-default", nil), "has no name"},
+		"an endpoint's scheme": {clusterspec.S3{CloudCredentialName: "fleet-default:cc-1", Bucket: "own"}, credential("fleet-default", map[string]string{"defaultEndpoint": "https://hush"}), "its value for endpoint is not of the form"},
+		"neither":              {clusterspec.S3{CloudCredentialName: "fleet-default:cc-1", Bucket: "own"}, credential("fleet-default", map[string]string{"defaultSkipSSLVerify": "hush"}), "neither true nor false"},
 	} {
 		if _, on, err := of(cluster(c.s3), c.secret); !on || err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v, %v", name, on, err)
@@ -107,29 +106,29 @@ func TestKeysAreUsedAtTheirOwnPlace(t *testing.T) {
 	secret := credential("fleet-default", map[string]string{"defaultBucket": "vault", "defaultEndpoint": "s3.lan:9000", "defaultFolder": "/etcd/"})
 	const own = "etcd/c-m-harbour1"
 	for name, c := range map[string]struct {
-		s3     etcdspec.S3
+		s3     clusterspec.S3
 		change func(*records.Cluster)
 		secret objects.Object
 		place  string // endpoint, bucket and folder
 		want   string // of the error
 	}{
-		"nothing":             {etcdspec.S3{}, nil, secret, "s3.lan:9000 vault " + own, ""},
-		"the same":            {etcdspec.S3{Endpoint: "s3.lan:9000", Bucket: "vault", Folder: "etcd"}, nil, secret, "s3.lan:9000 vault " + own, ""},
-		"its folder":          {etcdspec.S3{Folder: "/" + own + "/"}, nil, secret, "s3.lan:9000 vault " + own, ""},
-		"what leads nowhere":  {etcdspec.S3{Region: "eu-1", Retention: 2, BucketLookupType: "dns"}, nil, secret, "s3.lan:9000 vault " + own, ""},
-		"another endpoint":    {etcdspec.S3{Endpoint: "evil.lan"}, nil, secret, "", "etcd.s3.endpoint is not that of secret fleet-default/cc-1"},
-		"another port":        {etcdspec.S3{Endpoint: "s3.lan:9001"}, nil, secret, "", "etcd.s3.endpoint is not"},
-		"another bucket":      {etcdspec.S3{Bucket: "payroll"}, nil, secret, "", "etcd.s3.bucket is not"},
-		"another cluster's":   {etcdspec.S3{Folder: "etcd/c-m-quay0001"}, nil, secret, "", "etcd.s3.folder is not"},
-		"another authority":   {etcdspec.S3{EndpointCA: "evil"}, nil, secret, "", "etcd.s3.endpointCA is not"},
-		"no authority":        {etcdspec.S3{SkipSSLVerify: true}, nil, secret, "", "etcd.s3.skipSSLVerify is not"},
-		"a bucket it has not": {etcdspec.S3{Bucket: "own"}, nil, credential("fleet-default", nil), "", "etcd.s3.bucket is not"},
-		"Amazon's, as it is":  {etcdspec.S3{}, nil, credential("fleet-default", map[string]string{"defaultBucket": "vault"}), "s3.amazonaws.com vault c-m-harbour1", ""},
-		"given for elsewhere": {etcdspec.S3{Endpoint: "evil.lan"}, func(c *records.Cluster) {
-			c.Granted["Secret/fleet-default/cc-1"] = records.Granted{UID: "uid-1", Bucket: &etcdspec.S3{Endpoint: "s3.lan"}}
+		"nothing":             {clusterspec.S3{}, nil, secret, "s3.lan:9000 vault " + own, ""},
+		"the same":            {clusterspec.S3{Endpoint: "s3.lan:9000", Bucket: "vault", Folder: "etcd"}, nil, secret, "s3.lan:9000 vault " + own, ""},
+		"its folder":          {clusterspec.S3{Folder: "/" + own + "/"}, nil, secret, "s3.lan:9000 vault " + own, ""},
+		"what leads nowhere":  {clusterspec.S3{Region: "eu-1", Retention: 2, BucketLookupType: "dns"}, nil, secret, "s3.lan:9000 vault " + own, ""},
+		"another endpoint":    {clusterspec.S3{Endpoint: "evil.lan"}, nil, secret, "", "etcd.s3.endpoint is not that of secret fleet-default/cc-1"},
+		"another port":        {clusterspec.S3{Endpoint: "s3.lan:9001"}, nil, secret, "", "etcd.s3.endpoint is not"},
+		"another bucket":      {clusterspec.S3{Bucket: "payroll"}, nil, secret, "", "etcd.s3.bucket is not"},
+		"another cluster's":   {clusterspec.S3{Folder: "etcd/c-m-quay0001"}, nil, secret, "", "etcd.s3.folder is not"},
+		"another authority":   {clusterspec.S3{EndpointCA: "evil"}, nil, secret, "", "etcd.s3.endpointCA is not"},
+		"no authority":        {clusterspec.S3{SkipSSLVerify: true}, nil, secret, "", "etcd.s3.skipSSLVerify is not"},
+		"a bucket it has not": {clusterspec.S3{Bucket: "own"}, nil, credential("fleet-default", nil), "", "etcd.s3.bucket is not"},
+		"Amazon's, as it is":  {clusterspec.S3{}, nil, credential("fleet-default", map[string]string{"defaultBucket": "vault"}), "s3.amazonaws.com vault c-m-harbour1", ""},
+		"given for elsewhere": {clusterspec.S3{Endpoint: "evil.lan"}, func(c *records.Cluster) {
+			c.Granted["Secret/fleet-default/cc-1"] = records.Granted{UID: "uid-1", Bucket: &clusterspec.S3{Endpoint: "s3.lan"}}
 		}, secret, "", "etcd.s3.endpoint is not"},
-		"given for another one": {etcdspec.S3{Endpoint: "evil.lan"}, func(c *records.Cluster) {
-			place := etcdspec.S3{CloudCredentialName: "fleet-default:cc-1", Endpoint: "evil.lan"}
+		"given for another one": {clusterspec.S3{Endpoint: "evil.lan"}, func(c *records.Cluster) {
+			place := clusterspec.S3{CloudCredentialName: "fleet-default:cc-1", Endpoint: "evil.lan"}
 			c.Granted["Secret/fleet-default/cc-1"] = records.Granted{UID: "uid-0", Bucket: &place}
 		}, secret, "", "etcd.s3.endpoint is not"},
 	} {
@@ -193,7 +192,7 @@ func TestLinks(t *testing.T) {
 		}
 		return answer.StatusCode, string(text)
 	}
-	p := snapshotbucket.Place{S3: etcdspec.S3{Endpoint: s.Endpoint, Bucket: "harbour", Region: "us-east-1", Folder: "a b/c"}, AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey}
+	p := snapshotbucket.Place{S3: clusterspec.S3{Endpoint: s.Endpoint, Bucket: "harbour", Region: "us-east-1", Folder: "a b/c"}, AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey}
 	link, err := p.Link("one+two @3", time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -223,14 +222,14 @@ func TestLinks(t *testing.T) {
 // TestHostsOfLinks stand where the endpoint looks for the bucket.
 func TestHostsOfLinks(t *testing.T) {
 	for _, c := range []struct {
-		s3   etcdspec.S3
+		s3   clusterspec.S3
 		want string
 	}{
-		{etcdspec.S3{Endpoint: snapshotbucket.Amazon, Region: "us-east-1", Bucket: "own"}, "https://own.s3.amazonaws.com/a?"},
-		{etcdspec.S3{Endpoint: snapshotbucket.Amazon, Region: "eu-west-1", Bucket: "own"}, "https://own.s3.eu-west-1.amazonaws.com/a?"},
-		{etcdspec.S3{Endpoint: snapshotbucket.Amazon, Region: "eu-west-1", Bucket: "my.own"}, "https://s3.eu-west-1.amazonaws.com/my.own/a?"},
-		{etcdspec.S3{Endpoint: "s3.lan:443", Region: "r", Bucket: "own"}, "https://s3.lan/own/a?"},
-		{etcdspec.S3{Endpoint: "s3.lan:9000", Region: "r", Bucket: "own", BucketLookupType: "dns"}, "https://own.s3.lan:9000/a?"},
+		{clusterspec.S3{Endpoint: snapshotbucket.Amazon, Region: "us-east-1", Bucket: "own"}, "https://own.s3.amazonaws.com/a?"},
+		{clusterspec.S3{Endpoint: snapshotbucket.Amazon, Region: "eu-west-1", Bucket: "own"}, "https://own.s3.eu-west-1.amazonaws.com/a?"},
+		{clusterspec.S3{Endpoint: snapshotbucket.Amazon, Region: "eu-west-1", Bucket: "my.own"}, "https://s3.eu-west-1.amazonaws.com/my.own/a?"},
+		{clusterspec.S3{Endpoint: "s3.lan:443", Region: "r", Bucket: "own"}, "https://s3.lan/own/a?"},
+		{clusterspec.S3{Endpoint: "s3.lan:9000", Region: "r", Bucket: "own", BucketLookupType: "dns"}, "https://own.s3.lan:9000/a?"},
 	} {
 		if link, err := (snapshotbucket.Place{S3: c.s3, AccessKey: "A", SecretKey: "s"}).Link("a", time.Unix(0, 0)); err != nil || !strings.HasPrefix(link, c.want) {
 			t.Errorf("%s, %v; want %s", link, err, c.want)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
@@ -268,7 +267,7 @@ func (s *State) Roles(kind roles.Kind) []roles.Role {
 
 // ProjectsOf are the projects of a cluster: the two that every cluster has, then those that people made, by ID.
 func (s *State) ProjectsOf(cl records.Cluster) []records.Project {
-	all := projects.Builtin(cl)
+	all := records.BuiltinProjects(cl)
 	for _, d := range s.Projects.ListIn(cl.ID + "/") {
 		all = append(all, d.Value)
 	}
@@ -281,7 +280,7 @@ func (s *State) Project(id string) (records.Project, records.Cluster, bool) {
 	if !ok {
 		return records.Project{}, records.Cluster{}, false
 	}
-	for _, p := range projects.Builtin(cl.Value) {
+	for _, p := range records.BuiltinProjects(cl.Value) {
 		if p.ID == id {
 			return p, cl.Value, true
 		}

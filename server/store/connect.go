@@ -17,8 +17,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
-
-	"github.com/drover-project/drover/server/store/damage"
 )
 
 func (s *Store) connect(ctx context.Context) error {
@@ -91,7 +89,7 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of the embedded etcd: %w", err)
 	}
-	if err := damage.Check(dir); err != nil {
+	if err := checkDamage(dir); err != nil {
 		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
 	}
 	died := make(chan error, 1)
@@ -110,7 +108,7 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 	go func() { // etcd may end its goroutine instead of returning, see etcdLogger
 		defer func() {
 			if fault := recover(); fault != nil { // its database panics on pages that it cannot read
-				starting <- started{err: fmt.Errorf("%v: "+damage.WayOut, fault, dir)}
+				starting <- started{err: fmt.Errorf("%v: "+wayOut, fault, dir)}
 			}
 		}()
 		etcd, err := embed.StartEtcd(cfg)
@@ -130,7 +128,7 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 		}
 		etcd = result.etcd
 	case err := <-died:
-		return fmt.Errorf("start the embedded etcd in %s: %w: "+damage.WayOut, dir, err, dir)
+		return fmt.Errorf("start the embedded etcd in %s: %w: "+wayOut, dir, err, dir)
 	case <-limit.C:
 		return tooLong(dir)
 	case <-ctx.Done():
@@ -141,7 +139,7 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 	select {
 	case <-etcd.Server.ReadyNotify():
 	case err := <-died:
-		return fmt.Errorf("start the embedded etcd in %s: %w: "+damage.WayOut, dir, err, dir)
+		return fmt.Errorf("start the embedded etcd in %s: %w: "+wayOut, dir, err, dir)
 	case err := <-etcd.Err():
 		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
 	case <-limit.C:
@@ -168,7 +166,7 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 // log that are not there.
 func tooLong(dir string) error {
 	return fmt.Errorf("the embedded etcd in %s was not ready in time: its log (member/wal) may be cut short, or the disk be very slow. "+
-		"Try again if it is slow; else "+damage.WayOut, dir, dir)
+		"Try again if it is slow; else "+wayOut, dir, dir)
 }
 
 // makeRoom ends the alarm of a database that reached its size limit, which refuses all

@@ -16,7 +16,6 @@ import (
 
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/server/store/keyring"
-	"github.com/drover-project/drover/server/store/migrations"
 )
 
 // batchSize is how many documents one transaction of a migration writes: an external
@@ -98,19 +97,19 @@ func (s *Store) writeSchema(ctx context.Context, leader *Leadership, record sche
 }
 
 // perform runs one migration over all documents.
-func (s *Store) perform(ctx context.Context, leader *Leadership, step migrations.Step) error {
+func (s *Store) perform(ctx context.Context, leader *Leadership, step MigrationStep) error {
 	kvs, _, err := s.readAll(ctx, documentsPrefix)
 	if err != nil {
 		return err
 	}
 	revisions := make(map[string]int64, len(kvs))
-	documents := make([]migrations.Document, 0, len(kvs))
+	documents := make([]MigratedDocument, 0, len(kvs))
 	for _, kv := range kvs {
 		collection, key, ok := splitKey(string(kv.Key))
 		if !ok {
 			continue
 		}
-		d := migrations.Document{Collection: collection, Key: key, Value: kv.Value, Sensitive: keyring.IsSealed(kv.Value)}
+		d := MigratedDocument{Collection: collection, Key: key, Value: kv.Value, Sensitive: keyring.IsSealed(kv.Value)}
 		if d.Sensitive {
 			if d.Value, err = s.keys.Open(string(kv.Key), kv.Value); err != nil {
 				return fmt.Errorf("read %s/%s: %w", collection, key, err)

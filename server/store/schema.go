@@ -13,7 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/drover-project/drover"
-	"github.com/drover-project/drover/server/store/migrations"
 )
 
 // schemaRecord is the value of schemaKey.
@@ -34,7 +33,7 @@ type schemaRecord struct {
 func (s *Store) currentSchema() int { return 1 + len(s.migrations) }
 
 // readerOf is the oldest schema whose servers may use what these steps leave; 0 says that none older may.
-func readerOf(steps []migrations.Step) int {
+func readerOf(steps []MigrationStep) int {
 	oldest := 1 + len(steps)
 	for oldest > 1 && steps[oldest-2].Additive {
 		oldest--

@@ -13,7 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/drover-project/drover/server/store/keyring"
-	"github.com/drover-project/drover/server/store/migrations"
 )
 
 func TestNewerSchema(t *testing.T) {
@@ -66,9 +65,9 @@ func TestDamagedSchema(t *testing.T) {
 
 // rename is a migration: documents of notes get another text, those called gone are
 // deleted, and one is added to secrets.
-func rename(from, to string) migrations.Step {
-	return migrations.Step{What: "rename", Change: func(documents []migrations.Document) ([]migrations.Document, error) {
-		var changes []migrations.Document
+func rename(from, to string) MigrationStep {
+	return MigrationStep{What: "rename", Change: func(documents []MigratedDocument) ([]MigratedDocument, error) {
+		var changes []MigratedDocument
 		done := false
 		for _, d := range documents {
 			var n note
@@ -87,7 +86,7 @@ func rename(from, to string) migrations.Step {
 			}
 		}
 		if !done {
-			changes = append(changes, migrations.Document{Collection: "secrets", Key: to, Sensitive: true, Value: []byte(`{}`)})
+			changes = append(changes, MigratedDocument{Collection: "secrets", Key: to, Sensitive: true, Value: []byte(`{}`)})
 		}
 		return changes, nil
 	}}
@@ -105,13 +104,13 @@ func TestMigrations(t *testing.T) {
 	must(s.Commit(t.Context(), ops...))(t)
 	closeStore(t, s)
 
-	openAt := func(steps ...migrations.Step) (*Store, *Collection[note], *Collection[note], error) {
+	openAt := func(steps ...MigrationStep) (*Store, *Collection[note], *Collection[note], error) {
 		notes, secrets := NewCollection[note]("notes", false), NewCollection[note]("secrets", true)
 		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, notes, secrets)
 		return s, notes, secrets, err
 	}
 	// The second migration fails: the data is neither of schema 1 nor of 3.
-	broken := migrations.Step{What: "break", Change: func([]migrations.Document) ([]migrations.Document, error) { return nil, errors.New("no luck") }}
+	broken := MigrationStep{What: "break", Change: func([]MigratedDocument) ([]MigratedDocument, error) { return nil, errors.New("no luck") }}
 	_, _, _, err := openAt(rename("one", "two"), broken)
 	if err == nil || !strings.Contains(err.Error(), "migrate the data in "+dir+" from schema 2 to 3 (break): no luck") {
 		t.Errorf("a migration that fails: %v", err)
@@ -157,7 +156,7 @@ func TestMigrations(t *testing.T) {
 	closeStore(t, s)
 	refusesToOpen(t, dir, "schema 3")
 
-	fresh, err := openWith(t.Context(), Options{DataDir: filepath.Join(dir, "fresh"), UnsafeNoFsync: true}, []migrations.Step{broken})
+	fresh, err := openWith(t.Context(), Options{DataDir: filepath.Join(dir, "fresh"), UnsafeNoFsync: true}, []MigrationStep{broken})
 	if err != nil {
 		t.Fatalf("new data has nothing to migrate: %v", err)
 	}
@@ -169,8 +168,8 @@ func TestMigrations(t *testing.T) {
 func TestAdditiveMigrations(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	fill := migrations.Step{What: "fill", Additive: true, Change: func(documents []migrations.Document) ([]migrations.Document, error) {
-		var changes []migrations.Document
+	fill := MigrationStep{What: "fill", Additive: true, Change: func(documents []MigratedDocument) ([]MigratedDocument, error) {
+		var changes []MigratedDocument
 		for _, d := range documents {
 			var n note
 			if err := json.Unmarshal(d.Value, &n); err != nil {
@@ -187,7 +186,7 @@ func TestAdditiveMigrations(t *testing.T) {
 		}
 		return changes, nil
 	}}
-	with := func(steps []migrations.Step, do func(*Store, *Collection[note])) {
+	with := func(steps []MigrationStep, do func(*Store, *Collection[note])) {
 		t.Helper()
 		notes := NewCollection[note]("notes", false)
 		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, notes)
@@ -197,7 +196,7 @@ func TestAdditiveMigrations(t *testing.T) {
 		do(s, notes)
 		closeStore(t, s)
 	}
-	older, newer := []migrations.Step{rename("one", "two")}, []migrations.Step{rename("one", "two"), fill}
+	older, newer := []MigrationStep{rename("one", "two")}, []MigrationStep{rename("one", "two"), fill}
 	write := func(key string) func(*Store, *Collection[note]) {
 		return func(_ *Store, notes *Collection[note]) { must(notes.Create(t.Context(), key, note{Text: key}))(t) }
 	}
@@ -236,7 +235,7 @@ func TestAdditiveMigrations(t *testing.T) {
 	with(newer, filled("a", "b", "c49", "c40"))
 	// Two schemas back is too far, and so is what is between one that is not additive.
 	refusesToOpen(t, dir, "schema 3) and this is v0.0.0-dev, which knows schemas up to 1")
-	with([]migrations.Step{rename("one", "two"), fill, rename("two", "three")}, func(*Store, *Collection[note]) {})
+	with([]MigrationStep{rename("one", "two"), fill, rename("two", "three")}, func(*Store, *Collection[note]) {})
 	if _, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, newer, NewCollection[note]("notes", false)); err == nil || !strings.Contains(err.Error(), "which knows schemas up to 3") {
 		t.Errorf("after a step that is not additive: %v", err)
 	}
@@ -248,7 +247,7 @@ func TestClustersAndMachinesAreEncryptedByMigration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	const password = "hunter2-of-the-datastore"
-	keep := func(steps []migrations.Step, sensitive bool) (*Store, *Collection[note], *Collection[note]) {
+	keep := func(steps []MigrationStep, sensitive bool) (*Store, *Collection[note], *Collection[note]) {
 		clusters, machines := NewCollection[note]("clusters", sensitive), NewCollection[note]("machines", sensitive)
 		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, clusters, machines, NewCollection[note]("notes", false))
 		if err != nil {
@@ -267,7 +266,7 @@ func TestClustersAndMachinesAreEncryptedByMigration(t *testing.T) {
 		t.Fatal("the password is not where this test looks for it")
 	}
 
-	s, clusters, machines = keep(migrations.All()[:1], true)
+	s, clusters, machines = keep(migrationSteps()[:1], true)
 	if d, ok := clusters.Get("c149"); !ok || d.Value.Text != password || len(clusters.List()) != 150 {
 		t.Errorf("%d clusters, %+v", len(clusters.List()), d.Value)
 	}
@@ -284,7 +283,7 @@ func TestClustersAndMachinesAreEncryptedByMigration(t *testing.T) {
 		t.Error("the database still has the password")
 	}
 
-	s, _, _ = keep(migrations.All()[:1], true)
+	s, _, _ = keep(migrationSteps()[:1], true)
 	if got := must(s.client.Get(t.Context(), schemaKey))(t).Kvs[0].Version; got != 3 {
 		t.Errorf("opening migrated data wrote the schema again: version %d", got)
 	}
@@ -294,7 +293,7 @@ func TestClustersAndMachinesAreEncryptedByMigration(t *testing.T) {
 func TestReferencesAreMarkedByMigration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	keep := func(steps []migrations.Step) (*Store, *Collection[map[string]any], *Collection[map[string]any]) {
+	keep := func(steps []MigrationStep) (*Store, *Collection[map[string]any], *Collection[map[string]any]) {
 		clusters, objects := NewCollection[map[string]any]("clusters", true), NewCollection[map[string]any]("objects", true)
 		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, clusters, objects)
 		if err != nil {
@@ -302,7 +301,7 @@ func TestReferencesAreMarkedByMigration(t *testing.T) {
 		}
 		return s, clusters, objects
 	}
-	s, clusters, objects := keep(migrations.All()[:1])
+	s, clusters, objects := keep(migrationSteps()[:1])
 	for i := range 150 { // more than one transaction
 		must(objects.Create(t.Context(), fmt.Sprintf("Secret/fleet-default/mirror-%d", i), map[string]any{"kind": "Secret", "namespace": "fleet-default"}))(t)
 	}
@@ -310,7 +309,7 @@ func TestReferencesAreMarkedByMigration(t *testing.T) {
 		"rkeConfig": map[string]any{"registries": map[string]any{"configs": map[string]any{"mirror.lan": map[string]any{"authConfigSecretName": "mirror-149"}}}},
 	}}))(t)
 	closeStore(t, s)
-	s, clusters, objects = keep(migrations.All())
+	s, clusters, objects = keep(migrationSteps())
 	defer closeStore(t, s)
 	cluster, _ := clusters.Get("fleet-default/harbour")
 	secret, _ := objects.Get("Secret/fleet-default/mirror-149")

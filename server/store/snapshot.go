@@ -19,7 +19,6 @@ import (
 	etcdsnapshot "go.etcd.io/etcd/etcdutl/v3/snapshot"
 
 	"github.com/drover-project/drover/server/store/keyring"
-	"github.com/drover-project/drover/server/store/migrations"
 )
 
 // ExternalError says that something is done by the administrators of the etcd, and not by drover.
@@ -91,7 +90,7 @@ func (w *writer) Write(b []byte) (int, error) {
 }
 
 // Schema is what this server reads and writes at most.
-func Schema() int { return 1 + len(migrations.All()) }
+func Schema() int { return 1 + len(migrationSteps()) }
 
 // DataKey is the id of the key that encrypts the documents, as the key file has it.
 func (s *Store) DataKey() string { return s.keys.FirstID().String() }

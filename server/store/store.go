@@ -23,8 +23,6 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/drover-project/drover/server/store/keyring"
-	"github.com/drover-project/drover/server/store/migrations"
-	"github.com/drover-project/drover/server/store/progress"
 )
 
 // Options say where the documents are.
@@ -65,10 +63,10 @@ type Store struct {
 	client      *clientv3.Client
 	embedded    *embed.Etcd // nil with an external etcd
 	keys        *keyring.Ring
-	migrations  []migrations.Step
+	migrations  []MigrationStep
 	collections map[string]Bindable
-	view        progress.Progress
-	contact     progress.Contact
+	view        viewProgress
+	contact     contact
 	restored    Restoration
 	copying     chan struct{} // has an entry while a snapshot is written
 
@@ -101,10 +99,10 @@ type Store struct {
 // Open opens the store, loads all documents of the collections into memory and keeps them up to date until Close. ctx bounds the opening only. A
 // collection can be bound once. The errors say what of etcd, of the key file or of a stored document is in the way.
 func Open(ctx context.Context, o Options, cs ...Bindable) (*Store, error) {
-	return openWith(ctx, o, migrations.All(), cs...)
+	return openWith(ctx, o, migrationSteps(), cs...)
 }
 
-func openWith(ctx context.Context, o Options, steps []migrations.Step, cs ...Bindable) (_ *Store, err error) {
+func openWith(ctx context.Context, o Options, steps []MigrationStep, cs ...Bindable) (_ *Store, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

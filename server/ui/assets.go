@@ -17,7 +17,6 @@ import (
 	"github.com/drover-project/drover/docs"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
-	"github.com/drover-project/drover/server/ui/picture"
 )
 
 // Asset is the handler of GET /dashboard/assets/{name}.
@@ -59,9 +58,9 @@ func (u *UI) compressed(c *route.Call, text []byte) []byte {
 
 func (u *UI) functions() template.FuncMap {
 	return template.FuncMap{
-		"asset": u.assetURL, "home": func() string { return Home }, "tone": picture.Tone, "mark": picture.Mark, "time": stamp, "span": span, "size": sizeOf,
+		"asset": u.assetURL, "home": func() string { return Home }, "tone": Tone, "mark": mark, "time": stamp, "span": span, "size": sizeOf,
 		"cluster": ClusterURL, "machine": MachineURL, "operation": OperationURL, "fleet": FleetURL, "percent": percent, "join": strings.Join, "quoted": Quoted,
-		"host": picture.Host, "ended": ended, "short": short, "lines": lines, "side": side, "linked": docs.Linked, "explained": docs.Command, "documented": docs.Shown, "why": whyCommand, "area": area, "rare": rare,
+		"host": Host, "ended": ended, "short": short, "lines": lines, "side": side, "linked": docs.Linked, "explained": docs.Command, "documented": docs.Shown, "why": whyCommand, "area": area, "rare": rare,
 		"row": remembered(func() *template.Template { return u.templates }),
 	}
 }

@@ -16,20 +16,19 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/ui/picture"
 )
 
 // clusterView is the page of a cluster.
 type clusterView struct {
 	Cluster
-	Tiers  []picture.Tier
-	Causes picture.Causes
+	Tiers  []tier
+	Causes Causes
 	// UnderWay is the operation that is worked on; nil when none is.
 	UnderWay *apitypes.Operation
-	Timeline picture.Timeline
+	Timeline timeline
 	// Steers are what who asks may do to it: stop it, hurry, and pause the cluster.
 	Steers []Offer
-	Quorum picture.Quorum
+	Quorum quorum
 	Path   string
 	Offers []Offer
 	// Files are the part of its snapshots that is shown.
@@ -46,11 +45,11 @@ func (u *UI) Cluster(r Request) (View, error) {
 	if !ok {
 		return View{}, norman.Missing("cluster", key)
 	}
-	v := clusterView{Cluster: c, Tiers: picture.Tiers(c.Machines), UnderWay: c.underWay(), Quorum: picture.QuorumOf(c.Etcd), Path: r.Query.Path, Offers: u.offers(r.Who, c), MayChange: auth.May(r.Who, auth.Update, auth.OfCluster(c.ID))}
-	v.Causes = picture.CausesOf(c.Why, auth.May(r.Who, auth.Action("logs"), auth.Object{Kind: auth.Machine, Cluster: c.ID}))
+	v := clusterView{Cluster: c, Tiers: Tiers(c.Machines), UnderWay: c.underWay(), Quorum: quorumOf(c.Etcd), Path: r.Query.Path, Offers: u.offers(r.Who, c), MayChange: auth.May(r.Who, auth.Update, auth.OfCluster(c.ID))}
+	v.Causes = causesOf(c.Why, auth.May(r.Who, auth.Action("logs"), auth.Object{Kind: auth.Machine, Cluster: c.ID}))
 	v.Files, v.Part = partOf(c.Snapshots, r.Query)
 	if o := v.UnderWay; o != nil {
-		v.Timeline = picture.TimelineOf(*o, u.Now())
+		v.Timeline = timelineOf(*o, u.Now())
 		v.Steers = u.steers(r.Who, Operation{Operation: *o, ClusterID: c.ID, Of: &c.ClusterRow.Cluster})
 	}
 	topics := []string{TopicCluster(key)}
@@ -165,7 +164,7 @@ type machineView struct {
 	Offers []Offer
 	// MayRead says that who asks may read the output of its plan and the logs of its units, or of its containers.
 	MayRead    bool
-	Causes     picture.Causes
+	Causes     Causes
 	Containers []apitypes.Container
 	// Silent is why the host does not say which containers it has.
 	Silent string
@@ -198,9 +197,9 @@ func (u *UI) Machine(r Request) (View, error) {
 	if !ok {
 		return View{}, norman.Missing("machine", key)
 	}
-	v := machineView{Machine: m, Host: picture.Host(m.Machine), Walked: walk(m.History), Offers: u.offers(r.Who, m)}
+	v := machineView{Machine: m, Host: Host(m.Machine), Walked: walk(m.History), Offers: u.offers(r.Who, m)}
 	v.MayRead = auth.May(r.Who, auth.Action("logs"), auth.Object{Kind: auth.Machine, Key: m.ID, Cluster: m.ClusterID})
-	v.Causes = picture.CausesOf(m.Why, v.MayRead)
+	v.Causes = causesOf(m.Why, v.MayRead)
 	if v.MayRead && m.Docker != nil && len(m.Tunnels) > 0 {
 		v.Containers, v.Silent = containers(r, key)
 	}
@@ -251,7 +250,7 @@ type operationView struct {
 	apitypes.Operation
 	Home     string
 	Offers   []Offer
-	Timeline picture.Timeline
+	Timeline timeline
 }
 
 // steers are what a user may do to an operation, and, while it goes on, the pause of its cluster.
@@ -276,7 +275,7 @@ func (u *UI) Operation(r Request) (View, error) {
 		return View{}, norman.Missing("operation", id)
 	}
 	trail := above(o.Cluster, o.Fleet)
-	v := operationView{Operation: o.Operation, Home: trail[1].URL, Offers: u.steers(r.Who, o), Timeline: picture.TimelineOf(o.Operation, u.Now())}
+	v := operationView{Operation: o.Operation, Home: trail[1].URL, Offers: u.steers(r.Who, o), Timeline: timelineOf(o.Operation, u.Now())}
 	section := "clusters"
 	if o.Fleet {
 		section = "fleets"

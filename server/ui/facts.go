@@ -11,7 +11,6 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/ui/picture"
 )
 
 // Facts are where the pages get what they show. Each function leaves out what who may not see; ok is false for what
@@ -95,7 +94,7 @@ type Cluster struct {
 	// Snapshots are those that are known, newest first.
 	Snapshots []apitypes.Snapshot
 	// Etcd are the machines with etcd, and what each is to it.
-	Etcd []picture.Member
+	Etcd []Member
 	// MayJoin says that who asks may see the command by which hosts join.
 	MayJoin bool
 	// MayUse says that who asks may use the terminal of the cluster.

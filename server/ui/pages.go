@@ -14,8 +14,6 @@ import (
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/ui/picture"
-	"github.com/drover-project/drover/server/ui/shell"
 )
 
 // listView is a list with its filters.
@@ -82,7 +80,7 @@ func (u *UI) Clusters(r Request) (View, error) {
 		{"name", "Name", false, func(a, b ClusterRow) int {
 			return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Namespace, b.Namespace))
 		}},
-		{"state", "State", false, func(a, b ClusterRow) int { return picture.CompareStates(a.State, b.State) }},
+		{"state", "State", false, func(a, b ClusterRow) int { return compareStates(a.State, b.State) }},
 		{"version", "Version", false, func(a, b ClusterRow) int { return strings.Compare(ShownVersion(a.Cluster), ShownVersion(b.Cluster)) }},
 		{"machines", "Machines", true, func(a, b ClusterRow) int { return cmp.Compare(a.Machines, b.Machines) }},
 		{"since", "Waits for", false, func(a, b ClusterRow) int { return compareTimes(a.Since, b.Since) }},
@@ -146,9 +144,9 @@ func (u *UI) Machines(r Request) (View, error) {
 // machinesOf is the list of the machines of a cluster or a fleet, or of all.
 func (u *UI) machinesOf(r Request, id string) machinesView {
 	columns := []columnOf[apitypes.Machine]{
-		{"name", "Machine", false, func(a, b apitypes.Machine) int { return strings.Compare(picture.Host(a), picture.Host(b)) }},
+		{"name", "Machine", false, func(a, b apitypes.Machine) int { return strings.Compare(Host(a), Host(b)) }},
 		{"cluster", "Cluster or fleet", false, func(a, b apitypes.Machine) int { return strings.Compare(a.Cluster, b.Cluster) }},
-		{"state", "State", false, func(a, b apitypes.Machine) int { return picture.CompareStates(string(a.State), string(b.State)) }},
+		{"state", "State", false, func(a, b apitypes.Machine) int { return compareStates(string(a.State), string(b.State)) }},
 		{"roles", "Roles", false, func(a, b apitypes.Machine) int { return strings.Compare(a.Roles.String(), b.Roles.String()) }},
 		{"since", "Waits for", false, func(a, b apitypes.Machine) int { return compareTimes(a.Since, b.Since) }},
 	}
@@ -158,7 +156,7 @@ func (u *UI) machinesOf(r Request, id string) machinesView {
 	}
 	return machinesView{Cluster: id, listView: listOf(all, columns, func(m apitypes.Machine) string { return string(m.State) },
 		func(m apitypes.Machine) string {
-			return m.ID + " " + picture.Host(m) + " " + m.NodeName + " " + m.Cluster + " " + strings.Join(m.Address, " ") + " " + strings.Join(m.InternalAddress, " ")
+			return m.ID + " " + Host(m) + " " + m.NodeName + " " + m.Cluster + " " + strings.Join(m.Address, " ") + " " + strings.Join(m.InternalAddress, " ")
 		}, r.Query)}
 }
 
@@ -352,7 +350,7 @@ func (u *UI) Audit(r Request) (View, error) {
 }
 
 // Quoted is a word of a command line.
-func Quoted(word string) string { return shell.Quoted(word) }
+func Quoted(word string) string { return ShellWord(word) }
 
 // Nothing is the page of an address that leads nowhere.
 func (u *UI) Nothing(r Request) (View, error) {

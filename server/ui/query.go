@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/drover-project/drover/server/ui/picture"
 )
 
 // Query is the path of a page and what follows it.
@@ -130,7 +128,7 @@ func choices[T any](rows []T, state func(T) string, q Query) []Choice {
 	for name := range count {
 		names = append(names, name)
 	}
-	slices.SortFunc(names, picture.CompareStates)
+	slices.SortFunc(names, compareStates)
 	for _, name := range names {
 		all = append(all, Choice{Title: name, URL: q.With("state", name), N: count[name], Here: name == here})
 	}

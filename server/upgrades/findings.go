@@ -15,7 +15,6 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/window"
 )
 
 // Level is what a finding means.
@@ -80,7 +79,7 @@ type facts struct {
 	newest   time.Time
 	snapshot bool
 	window   string
-	windowed window.State
+	windowed clusterspec.WindowState
 	accepted []string
 }
 

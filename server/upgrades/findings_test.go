@@ -10,7 +10,6 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/window"
 )
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -19,7 +18,7 @@ var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 func well() facts {
 	f := facts{
 		now: noon, to: "v1.34.4+k3s1", known: true, running: []string{"v1.34.3+k3s1"}, newest: noon.Add(-time.Hour), snapshot: true,
-		windowed: window.State{Open: true}, details: map[string]observed.NodeDetails{},
+		windowed: clusterspec.WindowState{Open: true}, details: map[string]observed.NodeDetails{},
 		cluster: records.Cluster{
 			Object: records.Object{Namespace: "fleet-default", Name: "harbour", Annotations: map[string]string{}},
 			Spec:   clusterspec.Spec{KubernetesVersion: "v1.34.3+k3s1"}, Status: records.ClusterStatus{Initialized: true},
@@ -58,7 +57,7 @@ func TestFind(t *testing.T) {
 		{"removed", func(f *facts) { f.cluster.Deleting = noon }, []string{"refused removing"}, ""},
 		{"paused", func(f *facts) { f.cluster.Paused = &records.Pause{} }, []string{"warned paused"}, ""},
 		{"a window that is not open", func(f *facts) {
-			f.window, f.windowed = "Sat 22:00-04:00 UTC", window.State{Change: noon.Add(3*time.Hour + 12*time.Minute)}
+			f.window, f.windowed = "Sat 22:00-04:00 UTC", clusterspec.WindowState{Change: noon.Add(3*time.Hour + 12*time.Minute)}
 		}, []string{"warned window"}, "opens in 3h12m0s"},
 		{"a member that is away", func(f *facts) { f.machines[1].Status.State = records.Unavailable }, []string{"refused etcd-health"}, "pier-2 is Unavailable of 3 members"},
 		{"a member that does not vote", func(f *facts) {

@@ -4,7 +4,7 @@ package views
 
 import (
 	"github.com/drover-project/drover/apitypes"
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -17,7 +17,7 @@ func OfFleet(d store.Document[records.Fleet], machines []records.Machine, operat
 		Machines: len(machines), States: map[records.MachineState]int{}, Operation: operation,
 	}
 	for _, m := range machines {
-		v.States[conditions.MachineState(&m)]++
+		v.States[k8sobjects.MachineState(&m)]++
 	}
 	return v
 }

@@ -4,12 +4,12 @@ package views
 
 import (
 	"github.com/drover-project/drover/apitypes"
-	"github.com/drover-project/drover/server/hosts/relay"
+	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/records"
 )
 
 // OfTunnels shows the tunnels of one server; machine finds the machine of a tunnel.
-func OfTunnels(server relay.Held, machine func(key string) (records.Machine, bool)) []apitypes.Tunnel {
+func OfTunnels(server hosts.HeldTunnels, machine func(key string) (records.Machine, bool)) []apitypes.Tunnel {
 	tunnels := make([]apitypes.Tunnel, 0, len(server.Value))
 	for _, s := range server.Value {
 		t := apitypes.Tunnel{

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/objects"
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/desired"
@@ -27,11 +27,11 @@ func OfMachine(d store.Document[records.Machine]) apitypes.Machine {
 		drain = &apitypes.Drain{Since: m.Status.Drain.Since, Done: m.Status.Drain.Done}
 	}
 	return apitypes.Machine{
-		Type: "machine", ID: m.Key(), NodeID: conditions.NodeID(m), Namespace: m.Namespace, Name: m.Name, UID: m.UID, Revision: d.Revision,
+		Type: "machine", ID: m.Key(), NodeID: k8sobjects.NodeID(m), Namespace: m.Namespace, Name: m.Name, UID: m.UID, Revision: d.Revision,
 		Cluster: m.ClusterName, ClusterID: m.ClusterID, Fleet: m.InFleet(), MachineID: m.MachineID, NodeName: m.NodeName, Hostname: m.Hostname, Roles: m.Roles, OS: m.OS,
 		Address: list(m.Address), InternalAddress: list(m.InternalAddress), Labels: dict(m.Labels),
 		NodeLabels: dict(m.NodeLabels), NodeTaints: list(m.NodeTaints), Created: m.Created, Deleting: m.Deleting, Refused: m.Refused, Claim: m.Claim, RejoinUntil: m.RejoinUntil,
-		State: conditions.MachineState(&m), Code: m.Status.Code, Cause: m.Status.Cause, WaitingFor: m.Status.WaitingFor, NextStep: m.Status.NextStep, Since: m.Status.Since,
+		State: k8sobjects.MachineState(&m), Code: m.Status.Code, Cause: m.Status.Cause, WaitingFor: m.Status.WaitingFor, NextStep: m.Status.NextStep, Since: m.Status.Since,
 		History: list(m.Status.History), Node: m.Status.Node, Docker: m.Docker, LastFailure: m.Status.LastFailure, Retries: m.Status.Retries, NextRetry: m.Status.NextRetry,
 		Init: m.Status.Init, JoinURL: m.Status.JoinURL, JoinedTo: m.Status.JoinedTo, Drain: drain,
 	}
@@ -40,7 +40,7 @@ func OfMachine(d store.Document[records.Machine]) apitypes.Machine {
 // OfCluster shows a cluster with so many machines.
 func OfCluster(d store.Document[records.Cluster], machines int) apitypes.Cluster {
 	cl := d.Value
-	shown := conditions.Cluster(cl)
+	shown := k8sobjects.ClusterSummary(cl)
 	c := apitypes.Cluster{
 		Type: "cluster", ID: cl.ID, Namespace: cl.Namespace, Name: cl.Name, UID: cl.UID, Revision: d.Revision, Generation: cl.Generation, ObservedGeneration: cl.Status.ObservedGeneration,
 		Labels: dict(cl.Labels), Annotations: dict(cl.Annotations), Created: cl.Created, CreatorID: cl.CreatorID, Deleting: cl.Deleting,

@@ -9,7 +9,7 @@ import (
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/installers/runtimes"
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/records"
 )
@@ -47,7 +47,7 @@ func Tree(w apitypes.Why) (first, below []apitypes.Cause) {
 // the tree of that one: when it waits for others, what comes before it is in it. The lines of logs are
 // left to callers that can ask hosts.
 func OfCauses(cl records.Cluster, machines []records.Machine, operation *apitypes.OperationSummary, machine string) apitypes.Why {
-	shown := conditions.Cluster(cl)
+	shown := k8sobjects.ClusterSummary(cl)
 	w := apitypes.Why{
 		Type: "why", Cluster: cl.Key(), Machine: machine, State: shown.State, Message: shown.Message, Since: cl.Status.Since,
 		Operation: operation, Causes: []apitypes.Cause{},
@@ -151,7 +151,7 @@ func kindOf(c apitypes.Cause) catalogue.Kind {
 
 // causeOf is what is not well with a machine; not ok for one that is well and to which nothing is to be done.
 func causeOf(cl records.Cluster, m records.Machine) (c apitypes.Cause, not bool) {
-	st, state := m.Status, conditions.MachineState(&m)
+	st, state := m.Status, k8sobjects.MachineState(&m)
 	if (state == records.Active || state == records.Connected) && st.Code == "" {
 		return c, false
 	}
@@ -227,7 +227,7 @@ func warningCause(cl records.Cluster) (apitypes.Cause, bool) {
 		return apitypes.Cause{}, false
 	}
 	return apitypes.Cause{
-		State: conditions.Cluster(cl).State, Code: w.Code, Title: row.Title, Docs: row.Docs(), Cause: w.Cause, Since: cl.Status.Since,
+		State: k8sobjects.ClusterSummary(cl).State, Code: w.Code, Title: row.Title, Docs: row.Docs(), Cause: w.Cause, Since: cl.Status.Since,
 		Fix: cmp.Or(w.NextStep, strings.ReplaceAll(row.Fix, "NAME", cl.Name)),
 	}, true
 }

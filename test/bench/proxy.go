@@ -27,7 +27,6 @@ import (
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/downstream"
-	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -162,7 +161,7 @@ func (b *bench) waysTo(ctx context.Context, dir string) (w *ways, err error) {
 	proxy := &kubeproxy.Proxy{
 		State: st, Logger: quiet, Refused: func(records.ClusterKey, string, string) {},
 		Way:   func(records.ClusterKey, downstream.Credentials) http.RoundTripper { return over },
-		Token: func(context.Context, records.ClusterKey, accounts.Person) (string, error) { return "token", nil },
+		Token: func(context.Context, records.ClusterKey, downstream.Person) (string, error) { return "token", nil },
 	}
 	door := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		proxy.Serve(rw, r, auth.Identity{UserID: "u-bench", Username: "bench", TokenName: "token-bench", Admin: true})

@@ -17,7 +17,6 @@ import (
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/snapshotbucket"
 	"github.com/drover-project/drover/server/state"
@@ -84,11 +83,11 @@ func (b *Bench) Snapshot(name, machine string, change func(*records.Snapshot)) {
 }
 
 // Bucket gives the cluster another bucket, and nil none.
-func (b *Bench) Bucket(s *etcdspec.S3) {
+func (b *Bench) Bucket(s *clusterspec.S3) {
 	b.Helper()
 	_, err := b.Clusters.Modify(b.Context(), string(Key), func(c records.Cluster) (records.Cluster, error) {
 		rke := *c.Spec.RKEConfig
-		rke.ETCD = &etcdspec.ETCD{S3: s}
+		rke.ETCD = &clusterspec.ETCD{S3: s}
 		c.Spec.RKEConfig = &rke
 		c.Generation++
 		if c.Granted = nil; s != nil {
@@ -118,7 +117,7 @@ func (b *Bench) Keys(access, secret string) {
 
 // S3 starts a real S3 server with a bucket, until end or the end of the test; put puts objects there as k3s does. module
 // is the module's directory.
-func S3(t *testing.T, module string) (end func() error, settings etcdspec.S3, put func(name, token string, size int)) {
+func S3(t *testing.T, module string) (end func() error, settings clusterspec.S3, put func(name, token string, size int)) {
 	t.Helper()
 	s, ca, err := s3server.StartTLS(t.Context(), s3server.Options{Module: module, Dir: t.TempDir()})
 	if err != nil {
@@ -129,7 +128,7 @@ func S3(t *testing.T, module string) (end func() error, settings etcdspec.S3, pu
 	if err := s.MakeBucket("harbour"); err != nil {
 		t.Fatal(err)
 	}
-	place := snapshotbucket.Place{S3: etcdspec.S3{Endpoint: s.Endpoint, EndpointCA: string(ca), Bucket: "harbour", Region: "us-east-1", Folder: "a"}, AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey}
+	place := snapshotbucket.Place{S3: clusterspec.S3{Endpoint: s.Endpoint, EndpointCA: string(ca), Bucket: "harbour", Region: "us-east-1", Folder: "a"}, AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey}
 	settings = place.S3
 	settings.CloudCredentialName = "fleet-default:keys"
 	return end, settings, func(name, token string, size int) {

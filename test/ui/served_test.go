@@ -38,8 +38,7 @@ import (
 	"github.com/drover-project/drover/server/directories/logins"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/etcdops"
-	"github.com/drover-project/drover/server/hosts/presence"
-	"github.com/drover-project/drover/server/hosts/relay"
+	"github.com/drover-project/drover/server/hosts"
 	lines "github.com/drover-project/drover/server/kubectl"
 	"github.com/drover-project/drover/server/kubectl/commands"
 	"github.com/drover-project/drover/server/observed"
@@ -129,7 +128,7 @@ func (s *served) options(quiet *slog.Logger) api.Options {
 		Identity: api.Identity{Auth: s.auth, People: persons, Directories: outside, Groups: &groups.Controller{Desk: outside}},
 		Ways: api.Ways{
 			Registration: register, KubeProxy: cluster{}, Hosts: pier{}, ClusterAPIs: seen{s}, Servers: native.Servers{State: s.st, Peers: s, Workers: func() []reconcile.Status { return nil }},
-			Presence: presence.New(presence.Options{
+			Presence: hosts.NewPresence(hosts.PresenceOptions{
 				State: s.st, Self: records.Replica{ID: "this", URL: "https://drover-1.example:8443", Version: "v0.1.0", Started: now().Add(-time.Hour)}, Logger: quiet, Now: now,
 			}),
 		},
@@ -173,20 +172,20 @@ func (noNodes) Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork
 func (noNodes) Want(records.ClusterKey, []pass.NodeOrder)                        {}
 
 // Workers are those of this server alone.
-func (s *served) Workers(_ context.Context, own []reconcile.Status) []relay.Said[[]reconcile.Status] {
-	return []relay.Said[[]reconcile.Status]{{Server: "https://drover.example:8443", Value: own}}
+func (s *served) Workers(_ context.Context, own []reconcile.Status) []hosts.Said[[]reconcile.Status] {
+	return []hosts.Said[[]reconcile.Status]{{Server: "https://drover.example:8443", Value: own}}
 }
 
 // OpenTunnels are those of two servers, of which one is silent.
-func (s *served) OpenTunnels(context.Context) []relay.Held {
-	held := relay.Held{Server: "https://drover.example:8443"}
+func (s *served) OpenTunnels(context.Context) []hosts.HeldTunnels {
+	held := hosts.HeldTunnels{Server: "https://drover.example:8443"}
 	for _, d := range s.st.Connections.List() {
 		held.Value = append(held.Value, tunnel.SessionInfo{
 			Subject: d.Value.Subject, Kind: "system-agent", Protocol: "drover", Remote: "192.0.2.10:43210", Since: d.Value.Since, LastHeard: time.Now(),
 			Healthy: len(held.Value) != 1, Connections: len(held.Value), BytesIn: 7 << 20, BytesOut: 130 << 10,
 		})
 	}
-	return []relay.Held{held, {Server: "https://drover-2.example:8443", Fault: "dial tcp 192.0.2.2:8443: connection refused"}}
+	return []hosts.HeldTunnels{held, {Server: "https://drover-2.example:8443", Fault: "dial tcp 192.0.2.2:8443: connection refused"}}
 }
 
 // pier stands for the agents on hosts.

@@ -1,5 +1,5 @@
-// Package access is what the API has of users, roles, bindings and principals: their types in /v3, and who
-// the caller is. The rules of what may be changed are those of package people.
+// Package access is what the API has of users, roles, bindings, principals, outside directories and preferences: their
+// types in /v3, some of them in the form of Kubernetes, and who the caller is. The rules of what may be changed are those of package people.
 //
 // Wire source: rancher/rancher pkg/client/generated/management/v3, pkg/api/norman/customization/roletemplatebinding.
 package access

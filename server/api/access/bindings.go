@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"net/http"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -87,7 +87,7 @@ func bindingObject(b roles.Binding) norman.Object {
 		o.Fields["projectId"], o.Fields["groupId"] = b.ProjectID, nil
 	case roles.Global:
 	}
-	conditions.Well().Into(o.Fields)
+	k8sobjects.Well().Into(o.Fields)
 	return o
 }
 

@@ -5,7 +5,7 @@ package access
 import (
 	"net/http"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -52,7 +52,7 @@ func roleObject(r roles.Role) norman.Object {
 		"name": r.Name, "description": r.Description, "rules": rules, "builtin": r.Builtin, "created": r.Created, "creatorId": norman.Reference(r.CreatorID),
 		"labels": norman.Map(r.Labels), "annotations": norman.Map(r.Annotations),
 	}}
-	conditions.Well().Into(o.Fields)
+	k8sobjects.Well().Into(o.Fields)
 	if r.Context == roles.Global {
 		o.Fields["newUserDefault"], o.Fields["inheritedClusterRoles"] = r.NewUserDefault, []string{}
 		return o

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -60,7 +60,7 @@ func userObject(c *route.Call, u records.User) norman.Object {
 	if u.ID == c.Who.UserID {
 		o.Fields["me"] = true
 	}
-	conditions.Well().Into(o.Fields)
+	k8sobjects.Well().Into(o.Fields)
 	return o
 }
 

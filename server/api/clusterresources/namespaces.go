@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/rke1/kube/bounds"
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -96,12 +96,12 @@ func (r *Request) may(verb auth.Verb, n *corev1.Namespace) bool {
 }
 
 func (r *Request) object(n *corev1.Namespace) norman.Object {
-	state := conditions.Well()
+	state := k8sobjects.Well()
 	if !n.DeletionTimestamp.IsZero() || n.Status.Phase == corev1.NamespaceTerminating {
-		state = conditions.New(conditions.Removing, "yes", "waiting for what is in the namespace to be removed")
+		state = k8sobjects.NewSummary(k8sobjects.Removing, "yes", "waiting for what is in the namespace to be removed")
 	}
 	o := norman.Object{ID: n.Name, Actions: []string{moving}, Fields: map[string]any{
-		"name": n.Name, "description": n.Annotations[conditions.DescriptionAnnotation], "projectId": norman.Reference(r.projectOf(n)), "clusterId": r.cluster,
+		"name": n.Name, "description": n.Annotations[k8sobjects.DescriptionAnnotation], "projectId": norman.Reference(r.projectOf(n)), "clusterId": r.cluster,
 		"created": n.CreationTimestamp.UTC(), "creatorId": norman.Reference(n.Annotations[creatorAnnotation]), "uuid": string(n.UID),
 		"labels": norman.Map(n.Labels), "annotations": norman.Map(n.Annotations),
 	}}
@@ -296,7 +296,7 @@ func changed(in norman.Input) (edit, error) {
 	description, err := in.String("description")
 	if err == nil && in.Has("description") {
 		err = norman.CheckDescription(description)
-		e.annotations[conditions.DescriptionAnnotation] = description
+		e.annotations[k8sobjects.DescriptionAnnotation] = description
 	}
 	return e, err
 }

@@ -14,10 +14,8 @@ import (
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/settings"
@@ -41,14 +39,14 @@ func IsMachine(m records.Machine) bool { return m.Docker == nil && !m.InFleet() 
 // Cluster is a provisioning.cattle.io/v1 Cluster; machines is how many the cluster has.
 func Cluster(d store.Document[records.Cluster], machines int) map[string]any {
 	cl := d.Value
-	shown := append(conditions.OfCluster(cl, machines), conditions.Health(cl)...)
+	shown := append(ConditionsOf(cl, machines), health(cl)...)
 	status := requested(cl)
 	maps.Copy(status, map[string]any{
 		"clusterName": cl.ID, "ready": cl.Status.Ready, "agentDeployed": cl.Status.Connected, "fleetWorkspaceName": cl.Namespace,
 		"observedGeneration": cl.Status.ObservedGeneration,
 	})
-	created := conditions.Condition{Type: "Created", Status: "True", LastUpdateTime: stamp(cl.Created)}
-	status["conditions"] = append([]conditions.Condition{created}, shown...)
+	created := Condition{Type: "Created", Status: "True", LastUpdateTime: stamp(cl.Created)}
+	status["conditions"] = append([]Condition{created}, shown...)
 	return Generic(map[string]any{
 		"apiVersion": clusterspec.APIVersion, "kind": clusterspec.Kind,
 		"metadata": metadata(cl.Object, d.Revision),
@@ -61,18 +59,18 @@ func Cluster(d store.Document[records.Cluster], machines int) map[string]any {
 // the cluster's id.
 func ManagementCluster(d store.Document[records.Cluster], machines int) map[string]any {
 	cl := d.Value
-	driver, provider := conditions.Driver(cl, machines)
+	driver, provider := Driver(cl, machines)
 	about := cl.Object
 	about.Namespace, about.Name = "", cl.ID
 	return Generic(map[string]any{
 		"apiVersion": ManagementVersion, "kind": clusterspec.Kind,
 		"metadata": metadata(about, d.Revision),
 		"spec": map[string]any{
-			"displayName": cl.Name, "description": cl.Annotations[conditions.DescriptionAnnotation], "fleetWorkspaceName": cl.Namespace, "internal": false,
+			"displayName": cl.Name, "description": cl.Annotations[DescriptionAnnotation], "fleetWorkspaceName": cl.Namespace, "internal": false,
 		},
 		"status": map[string]any{
 			"driver": driver, "provider": provider, "nodeCount": machines, "apiEndpoint": cl.Status.APIEndpoint,
-			"version": map[string]string{"gitVersion": cl.Status.Version}, "conditions": conditions.OfCluster(cl, machines),
+			"version": map[string]string{"gitVersion": cl.Status.Version}, "conditions": ConditionsOf(cl, machines),
 		},
 	})
 }
@@ -127,7 +125,7 @@ func requested(cl records.Cluster) map[string]any {
 		}
 	}
 	if is, ok := cl.Requests[operations.KindRotateCertificates]; ok {
-		var value etcdspec.RotateCertificates
+		var value clusterspec.RotateCertificates
 		switch err := json.Unmarshal([]byte(is.Value), &value); {
 		case err != nil: // no client wrote it
 		case is.Phase == records.RequestFinished:

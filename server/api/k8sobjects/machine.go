@@ -5,7 +5,6 @@ package k8sobjects
 import (
 	"maps"
 
-	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -42,7 +41,7 @@ func Machine(d store.Document[records.Machine]) map[string]any {
 
 // machinePhase is the state in the words of Cluster API.
 func machinePhase(m records.Machine) string {
-	switch conditions.MachineState(&m) {
+	switch MachineState(&m) {
 	case records.Registering, records.WaitingForPlan:
 		return "Pending"
 	case records.ApplyingPlan, records.WaitingForProbes:
@@ -60,16 +59,16 @@ func machinePhase(m records.Machine) string {
 	return "Unknown"
 }
 
-func machineConditions(m records.Machine) []conditions.Condition {
-	s := conditions.Machine(m)
-	ready := conditions.Condition{Type: "Ready", Status: "Unknown", Message: s.Message, LastTransitionTime: stamp(m.Status.Since)}
+func machineConditions(m records.Machine) []Condition {
+	s := MachineSummary(m)
+	ready := Condition{Type: "Ready", Status: "Unknown", Message: s.Message, LastTransitionTime: stamp(m.Status.Since)}
 	switch s.Transitioning {
 	case "no":
 		ready.Status = "True"
 	case "error":
 		ready.Status, ready.Reason = "False", "Error"
 	}
-	return []conditions.Condition{ready}
+	return []Condition{ready}
 }
 
 func machineAddresses(m records.Machine) []map[string]string {

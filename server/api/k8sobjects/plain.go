@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -18,7 +17,7 @@ import (
 func Node(d store.Document[records.Machine]) map[string]any {
 	m := d.Value
 	about := m.Object
-	about.Namespace, about.Name, _ = strings.Cut(conditions.NodeID(m), ":")
+	about.Namespace, about.Name, _ = strings.Cut(NodeID(m), ":")
 	status := map[string]any{"conditions": machineConditions(m)}
 	inner := map[string]any{"addresses": machineAddresses(m)}
 	if n := m.Status.Node; n != nil {

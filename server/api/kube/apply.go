@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/drover-project/drover/server/api/kube/owners"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/listing"
 	"github.com/drover-project/drover/server/patch"
@@ -58,16 +57,16 @@ func (q *Request) apply() error {
 
 // applyNew makes an object that is not there.
 func (q *Request) applyNew(applied map[string]any, force bool) (object, error) {
-	if !auth.May(q.Who, auth.Create, q.res.in(field(applied, "namespace"))) {
+	if !auth.May(q.Who, auth.Create, q.res.in(metadataText(applied, "namespace"))) {
 		return object{}, q.res.forbidden(q.Call, auth.Create, "")
 	}
-	empty := map[string]any{"apiVersion": applied["apiVersion"], "kind": applied["kind"], "metadata": map[string]any{"name": field(applied, "name"), "namespace": field(applied, "namespace")}}
+	empty := map[string]any{"apiVersion": applied["apiVersion"], "kind": applied["kind"], "metadata": map[string]any{"name": metadataText(applied, "name"), "namespace": metadataText(applied, "namespace")}}
 	content, err := q.merged(empty, applied, force)
 	if err != nil {
 		return object{}, err
 	}
 	o, err := q.res.create(q, content)
-	return o, q.explain(err, field(applied, "name"))
+	return o, q.explain(err, metadataText(applied, "name"))
 }
 
 // merged is an object with what its manager applies, and says whose the fields are then.
@@ -79,7 +78,7 @@ func (q *Request) merged(before, applied map[string]any, force bool) (content ma
 		}
 		return content, nil
 	}
-	content, q.owners, err = owners.Applied(q.res.GVK(), before, applied, q.manager, force)
+	content, q.owners, err = appliedBy(q.res.GVK(), before, applied, q.manager, force)
 	q.decided = true
 	return content, err
 }

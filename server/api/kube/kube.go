@@ -1,6 +1,6 @@
 // Package kube is the server's clusters, machines, settings and people as a Kubernetes API, for kubectl and all that
-// speaks like it: a table of resources (resources.go), with one way for all of them to list, watch and change.
-// It has neither a store nor rules of its own: objects are those of package forms, documents are taken in as
+// speaks like it: a table of resources (kinds.go), with one way for all of them to list, watch and change.
+// It has neither a store nor rules of its own: objects are those of package k8sobjects, documents are taken in as
 // drover apply takes them, and who may do what is auth.May's to say.
 //
 // Wire source: k8s.io/apiserver pkg/endpoints as k8s.io/kubectl and client-go use it.
@@ -18,9 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/drover-project/drover/installers/versions"
-	"github.com/drover-project/drover/server/api/kube/kinds"
-	"github.com/drover-project/drover/server/api/kube/persons"
-	"github.com/drover-project/drover/server/api/kube/reviews"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
@@ -40,7 +37,7 @@ type Options struct {
 	// Versions is the current version data.
 	Versions func() *versions.Data
 	// Secrets are those of people.
-	Secrets persons.Kind
+	Secrets PersonKind
 	// Changes are what watches show.
 	Changes *subscribe.Feed
 	Now     func() time.Time
@@ -58,26 +55,26 @@ type API struct {
 	// OfPeople are users, roles, bindings and projects.
 	OfPeople []*Resource
 	// Reviews are what people ask about themselves.
-	Reviews reviews.API
+	Reviews Reviews
 }
 
 // New makes an API.
 func New(o Options) *API {
 	o.Heartbeat = cmp.Or(o.Heartbeat, 45*time.Second)
 	a := &API{o: o}
-	made := persons.API{State: o.State, People: o.People}
+	made := People{State: o.State, People: o.People}
 	a.Clusters, a.Machines, a.Management, a.Settings, a.Namespaces = a.clusters(), a.machines(), a.management(), a.settings(), a.ofPeople(made.Namespaces())
 	a.Secrets = a.ofPeople(o.Secrets)
 	for _, k := range made.Kinds() {
 		a.OfPeople = append(a.OfPeople, a.ofPeople(k))
 	}
-	a.Reviews = reviews.API{Types: a.reviewed(), Groups: a.groups}
+	a.Reviews = Reviews{Types: a.reviewed(), Groups: a.groups}
 	return a
 }
 
 // Resource is a type of objects; its methods serve the rows of the table of routes.
 type Resource struct {
-	kinds.Definition
+	Definition
 	api *API
 	// collection is where changes of its objects are found in the feed; "" asks changed about those of all.
 	collection string
@@ -234,13 +231,13 @@ func Elsewhere(h route.Handler) route.Handler {
 }
 
 // reviewed are the types that reviews are about: those of the table, and what package planapi has.
-func (a *API) reviewed() []reviews.Type {
-	all := []reviews.Type{
+func (a *API) reviewed() []ReviewedType {
+	all := []ReviewedType{
 		{Plural: "secrets", Of: auth.PlanSecret, Verbs: []string{"get", "list", "patch", "update", "watch"}},
 		{Plural: "secrets", Of: auth.SharedObject, Verbs: []string{"create", "delete", "get", "list", "patch", "update", "watch"}},
 	}
 	for _, r := range append([]*Resource{a.Clusters, a.Management, a.Settings, a.Machines, a.Namespaces}, a.OfPeople...) {
-		all = append(all, reviews.Type{Group: r.Group, Plural: r.Plural, Of: r.Of, Verbs: r.Verbs, May: func(namespace, name string) auth.Object {
+		all = append(all, ReviewedType{Group: r.Group, Plural: r.Plural, Of: r.Of, Verbs: r.Verbs, May: func(namespace, name string) auth.Object {
 			key := name
 			if r.Namespaced {
 				key = namespace + "/" + name

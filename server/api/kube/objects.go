@@ -10,9 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/k8sobjects"
-	"github.com/drover-project/drover/server/api/kube/kinds"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
@@ -48,7 +46,7 @@ func readiness(ready bool) string {
 }
 
 func (a *API) clusters() *Resource {
-	r := &Resource{Definition: kinds.Of("provisioning.cattle.io", "clusters"), api: a, collection: subscribe.Clusters}
+	r := &Resource{Definition: DefinitionOf("provisioning.cattle.io", "clusters"), api: a, collection: subscribe.Clusters}
 	r.list = func() []object {
 		machines := a.o.State.MachineCounts()
 		var all []object
@@ -80,7 +78,7 @@ func (a *API) clusters() *Resource {
 
 // cluster is a provisioning.cattle.io/v1 Cluster.
 func (a *API) cluster(d store.Document[records.Cluster], machines int) object {
-	cl, s := d.Value, conditions.Cluster(d.Value)
+	cl, s := d.Value, k8sobjects.ClusterSummary(d.Value)
 	content := tidy(k8sobjects.Cluster(d, machines))
 	meta, _ := content["metadata"].(map[string]any)
 	meta["finalizers"] = []any{finalizer}
@@ -110,7 +108,7 @@ func ownersOf(cl records.Cluster) []any {
 }
 
 func (a *API) management() *Resource {
-	r := &Resource{Definition: kinds.Of("management.cattle.io", "clusters"), api: a, collection: subscribe.Clusters}
+	r := &Resource{Definition: DefinitionOf("management.cattle.io", "clusters"), api: a, collection: subscribe.Clusters}
 	r.list = func() []object {
 		machines := a.o.State.MachineCounts()
 		var all []object
@@ -147,8 +145,8 @@ func (a *API) management() *Resource {
 
 // managed is a management.cattle.io/v3 Cluster.
 func (a *API) managed(d store.Document[records.Cluster], machines int) object {
-	cl, s := d.Value, conditions.Cluster(d.Value)
-	_, provider := conditions.Driver(cl, machines)
+	cl, s := d.Value, k8sobjects.ClusterSummary(d.Value)
+	_, provider := k8sobjects.Driver(cl, machines)
 	content := tidy(k8sobjects.ManagementCluster(d, machines))
 	meta, _ := content["metadata"].(map[string]any)
 	meta["finalizers"] = []any{finalizer}
@@ -159,7 +157,7 @@ func (a *API) managed(d store.Document[records.Cluster], machines int) object {
 }
 
 func (a *API) machines() *Resource {
-	r := &Resource{Definition: kinds.Of("cluster.x-k8s.io", "machines"), api: a, collection: subscribe.Machines}
+	r := &Resource{Definition: DefinitionOf("cluster.x-k8s.io", "machines"), api: a, collection: subscribe.Machines}
 	r.list = func() []object {
 		var all []object
 		for _, d := range a.o.State.Machines.List() {
@@ -188,7 +186,7 @@ func (a *API) machines() *Resource {
 }
 
 func (a *API) machine(d store.Document[records.Machine]) object {
-	m, s := d.Value, conditions.Machine(d.Value)
+	m, s := d.Value, k8sobjects.MachineSummary(d.Value)
 	content := tidy(k8sobjects.Machine(d))
 	status, _ := content["status"].(map[string]any)
 	node, kubelet := "", ""
@@ -202,7 +200,7 @@ func (a *API) machine(d store.Document[records.Machine]) object {
 }
 
 func (a *API) settings() *Resource {
-	r := &Resource{Definition: kinds.Of("management.cattle.io", "settings"), api: a, collection: subscribe.Settings, permanent: true}
+	r := &Resource{Definition: DefinitionOf("management.cattle.io", "settings"), api: a, collection: subscribe.Settings, permanent: true}
 	r.list = func() []object {
 		var all []object
 		for _, s := range a.o.Settings.List() {

@@ -8,14 +8,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/drover-project/drover/server/api/kube/persons"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/people"
 )
 
 // ofPeople is the resource of a kind of package persons.
-func (a *API) ofPeople(k persons.Kind) *Resource {
+func (a *API) ofPeople(k PersonKind) *Resource {
 	r := &Resource{Definition: k.Definition, api: a, collection: k.Collection, within: k.Within}
 	r.list = func() []object {
 		all := k.List()
@@ -37,25 +36,25 @@ func (a *API) ofPeople(k persons.Kind) *Resource {
 		last := a.person(*gone)
 		return key, &last, ok
 	}
-	asked := func(q *Request) persons.Request {
-		return persons.Request{Ctx: q.Ctx(), Who: q.Who, Terms: people.Terms{DryRun: q.dryRun, Seen: q.seen}}
+	asked := func(q *Request) personRequest {
+		return personRequest{Ctx: q.Ctx(), Who: q.Who, Terms: people.Terms{DryRun: q.dryRun, Seen: q.seen}}
 	}
 	r.create = func(q *Request, content map[string]any) (object, error) {
 		o, err := k.Create(asked(q), content)
 		return a.person(o), err
 	}
 	r.update = func(q *Request, o object, content map[string]any) (object, error) {
-		changed, err := k.Update(asked(q), persons.Object{Key: o.key, Content: o.content}, content)
+		changed, err := k.Update(asked(q), PersonObject{Key: o.key, Content: o.content}, content)
 		return a.person(changed), err
 	}
 	r.remove = func(q *Request, o object) error {
 		q.seen = o.revision
-		return q.explain(k.Remove(asked(q), persons.Object{Key: o.key, Content: o.content}), nameOf(o.key))
+		return q.explain(k.Remove(asked(q), PersonObject{Key: o.key, Content: o.content}), nameOf(o.key))
 	}
 	return r
 }
 
-func (a *API) person(o persons.Object) object {
+func (a *API) person(o PersonObject) object {
 	for i, cell := range o.Cells {
 		if at, ok := cell.(time.Time); ok {
 			o.Cells[i] = a.age(at)

@@ -19,7 +19,6 @@ import (
 	sjson "sigs.k8s.io/json"
 
 	"github.com/drover-project/drover/plans/strictyaml"
-	"github.com/drover-project/drover/server/api/kube/owners"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -183,8 +182,8 @@ func (q *Request) head(content map[string]any) error {
 	return nil
 }
 
-// field is a text of the metadata of an object that was sent.
-func field(content map[string]any, name string) string {
+// metadataText is a text of the metadata of an object that was sent.
+func metadataText(content map[string]any, name string) string {
 	meta, _ := content["metadata"].(map[string]any)
 	text, _ := meta[name].(string)
 	return text
@@ -199,21 +198,21 @@ func (r *Resource) Create(c *route.Call, q *Request) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	if !auth.May(c.Who, auth.Create, r.in(field(content, "namespace"))) {
-		return route.Answer{}, r.forbidden(c, auth.Create, field(content, "name"))
+	if !auth.May(c.Who, auth.Create, r.in(metadataText(content, "namespace"))) {
+		return route.Answer{}, r.forbidden(c, auth.Create, metadataText(content, "name"))
 	}
-	if field(content, "name") == "" {
+	if metadataText(content, "name") == "" {
 		return route.Answer{}, invalidOption("metadata.name: Required value: name is required")
 	}
-	if field(content, "resourceVersion") != "" {
+	if metadataText(content, "resourceVersion") != "" {
 		return route.Answer{}, listing.BadRequest("resourceVersion should not be set on objects to be created")
 	}
-	if q.owners, err = owners.Created(r.GVK(), content, q.manager); err != nil {
+	if q.owners, err = createdBy(r.GVK(), content, q.manager); err != nil {
 		return route.Answer{}, err
 	}
 	o, err := r.create(q, content)
 	if err != nil {
-		return route.Answer{}, q.explain(err, field(content, "name"))
+		return route.Answer{}, q.explain(err, metadataText(content, "name"))
 	}
 	c.Concern(o.key)
 	return route.Answer{}, q.answer(http.StatusCreated, o)
@@ -244,10 +243,10 @@ func (q *Request) current(verb auth.Verb) (object, error) {
 // same refuses what was made of another object than the one that is there.
 func (q *Request) same(o object, content map[string]any) error {
 	name := nameOf(o.key)
-	if uid := field(content, "uid"); uid != "" && uid != o.text("uid") {
+	if uid := metadataText(content, "uid"); uid != "" && uid != o.text("uid") {
 		return apierrors.NewConflict(q.res.groupResource(), name, fmt.Errorf("precondition failed: UID in precondition: %.80s, UID in object meta: %s", uid, o.text("uid")))
 	}
-	if version := field(content, "resourceVersion"); version != "" && version != o.text("resourceVersion") {
+	if version := metadataText(content, "resourceVersion"); version != "" && version != o.text("resourceVersion") {
 		return apierrors.NewConflict(q.res.groupResource(), name, errModified)
 	}
 	return nil
@@ -265,7 +264,7 @@ func (r *Resource) Replace(c *route.Call, q *Request) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	if field(content, "resourceVersion") == "" {
+	if metadataText(content, "resourceVersion") == "" {
 		return route.Answer{}, q.invalid(nameOf(o.key), "metadata.resourceVersion", "must be specified for an update")
 	}
 	next, err := q.change(o, content)
@@ -282,7 +281,7 @@ func (q *Request) change(o object, content map[string]any) (object, error) {
 	}
 	if !q.decided && q.res.create != nil { // those of other objects are not kept
 		var err error
-		if q.owners, err = owners.Updated(q.res.GVK(), o.content, content, q.manager); err != nil {
+		if q.owners, err = updatedBy(q.res.GVK(), o.content, content, q.manager); err != nil {
 			return o, err
 		}
 	}

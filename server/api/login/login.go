@@ -14,7 +14,6 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/auth/proof"
 	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/directories/logins"
 	"github.com/drover-project/drover/server/people"
@@ -155,7 +154,7 @@ func (a *API) login(c *route.Call, kind string) (route.Answer, error) {
 			return route.Answer{}, err
 		}
 	}
-	if w.responseType == "cookie" && proof.Foreign(c.R) { // a page that logs people in as another user
+	if w.responseType == "cookie" && auth.IsForeign(c.R) { // a page that logs people in as another user
 		return route.Answer{}, norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "responseType cookie: the request was sent from a page of another server; log in at this server's own page")
 	}
 	user, err := a.who(c, kind, w.username, in)

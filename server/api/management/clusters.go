@@ -7,8 +7,7 @@ import (
 	"maps"
 	"net/http"
 
-	"github.com/drover-project/drover/server/api/conditions"
-	"github.com/drover-project/drover/server/api/newcluster"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -81,10 +80,10 @@ func (a *API) machineCounts() map[string]int {
 }
 
 func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) norman.Object {
-	driver, provider := conditions.Driver(cl, machines)
-	state := conditions.OfV3(cl)
+	driver, provider := k8sobjects.Driver(cl, machines)
+	state := k8sobjects.ClusterSummaryOfV3(cl)
 	object := norman.Object{
-		ID: cl.ID, Actions: conditions.Actions(cl),
+		ID: cl.ID, Actions: k8sobjects.ActionsOf(cl),
 		Links: map[string]string{
 			"nodes":                     u.Base + "/v3/nodes?clusterId=" + cl.ID,
 			"projects":                  u.Base + "/v3/projects?clusterId=" + cl.ID,
@@ -93,10 +92,10 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 			"subscribe":                 u.Base + "/v3/cluster/" + cl.ID + "/subscribe",
 		},
 		Fields: map[string]any{
-			"name": cl.Name, "description": cl.Annotations[conditions.DescriptionAnnotation], "uuid": cl.UID,
+			"name": cl.Name, "description": cl.Annotations[k8sobjects.DescriptionAnnotation], "uuid": cl.UID,
 			"created": cl.Created, "creatorId": norman.Reference(cl.CreatorID), "labels": norman.Map(cl.Labels), "annotations": norman.Map(cl.Annotations),
 			"driver": driver, "provider": provider, "internal": false, "fleetWorkspaceName": cl.Namespace,
-			"apiEndpoint": cl.Status.APIEndpoint, "nodeCount": machines, "conditions": conditions.OfCluster(cl, machines),
+			"apiEndpoint": cl.Status.APIEndpoint, "nodeCount": machines, "conditions": k8sobjects.ConditionsOf(cl, machines),
 			"capacity": map[string]string{}, "allocatable": map[string]string{}, "requested": a.Requested.Now(records.ClusterKey(cl.Key())).Cluster, "limits": map[string]string{},
 			"info": map[string]any{
 				"kubernetesVersion": desired.Version(cl.Spec), "nodeCount": machines,
@@ -136,7 +135,7 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 // CreateCluster is POST of the type: with {"name": "quarry", "rancherKubernetesEngineConfig": {…}} a cluster of RKE1, with
 // the name alone one that exists already and is imported.
 func (a *API) CreateCluster(c *Request, in norman.Input) (route.Answer, error) {
-	if err := newcluster.Refuse(in); err != nil {
+	if err := refuseNewCluster(in); err != nil {
 		return route.Answer{}, err
 	}
 	if in.Has("rancherKubernetesEngineConfig") {
@@ -147,7 +146,7 @@ func (a *API) CreateCluster(c *Request, in norman.Input) (route.Answer, error) {
 
 // createRKE1 makes a cluster of RKE1. It is the document that drover apply takes, so that the same is checked of it.
 func (a *API) createRKE1(c *Request, in norman.Input) (route.Answer, error) {
-	data, err := newcluster.Document(in)
+	data, err := newClusterDocument(in)
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -207,7 +206,7 @@ func (a *API) UpdateCluster(c *Request, in norman.Input) (route.Answer, error) {
 	d, err = a.State.Clusters.Modify(c.Ctx(), d.Key, func(cl records.Cluster) (records.Cluster, error) {
 		cl.Labels, cl.Annotations = labels.apply(cl.Labels), annotations.apply(cl.Annotations)
 		if in.Has("description") {
-			cl.Annotations = mapEdit{given: true, set: map[string]string{conditions.DescriptionAnnotation: description}}.apply(cl.Annotations)
+			cl.Annotations = mapEdit{given: true, set: map[string]string{k8sobjects.DescriptionAnnotation: description}}.apply(cl.Annotations)
 		}
 		return cl, nil
 	})

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/server/api/endpoints"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/records"
 )
@@ -18,7 +17,7 @@ import (
 const arrival = 10 * time.Second
 
 // endpoint are the ways that a cluster's authorized endpoint comes to, and why there are none though it has one.
-func (a *API) endpoint(id, name string) (direct []endpoints.Way, missing string) {
+func (a *API) endpoint(id, name string) (direct []Endpoint, missing string) {
 	d, ok := a.State.ClustersByID.First(id)
 	e := d.Value.Spec.AuthEndpoint()
 	if !ok || !e.Enabled {
@@ -32,7 +31,7 @@ func (a *API) endpoint(id, name string) (direct []endpoints.Way, missing string)
 	for _, m := range a.State.MachinesByCluster.Find(key) {
 		machines = append(machines, m.Value)
 	}
-	return endpoints.Of(name, e, machines, ca)
+	return EndpointsOf(name, e, machines, ca)
 }
 
 // arrived waits until a token is in its cluster; the reason says why it is not.
@@ -50,7 +49,7 @@ func (a *API) arrived(ctx context.Context, clusterID, token string) (reason stri
 }
 
 // lead adds the ways that do not lead through the server, once the cluster has the token.
-func (a *API) lead(c *route.Call, k *endpoints.Kubeconfig, cluster endpoints.Cluster, direct []endpoints.Way) {
+func (a *API) lead(c *route.Call, k *Kubeconfig, cluster KubeconfigCluster, direct []Endpoint) {
 	if name, _, issued := strings.Cut(cluster.Token, ":"); issued && len(direct) > 0 {
 		if reason := a.arrived(c.Ctx(), cluster.ID, name); reason != "" {
 			c.Warn(reason)

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/state"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -103,14 +103,14 @@ func (a *API) backup(id string) (records.Cluster, backup, bool) {
 }
 
 func backupObject(cl records.Cluster, s backup) norman.Object {
-	phase, transitioning, text, completed := conditions.Active, "no", "", "True"
+	phase, transitioning, text, completed := k8sobjects.Active, "no", "", "True"
 	switch {
 	case s.leaving:
-		phase, transitioning = conditions.Removing, "yes"
+		phase, transitioning = k8sobjects.Removing, "yes"
 	case s.underWay:
 		phase, transitioning, completed = "activating", "yes", "Unknown"
 	case s.Failure != "":
-		phase, transitioning, text, completed = conditions.Failed, "error", s.Failure, "False"
+		phase, transitioning, text, completed = k8sobjects.Failed, "error", s.Failure, "False"
 	}
 	public := desired.Public(cl.Spec)
 	var config any
@@ -204,7 +204,7 @@ func RemoveETCDBackup(v3 *API, s *state.State, runner *rke.Clusters) Handler {
 		}
 		shown := c.Object()
 		switch shown.Fields["state"] {
-		case conditions.Removing:
+		case k8sobjects.Removing:
 			return v3.AfterRemoval(c)
 		case "activating":
 			return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidState, "snapshot %s is being taken: remove it when it is there", id)

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/drover-project/drover/server/api/newcluster"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/clusters"
@@ -19,13 +18,13 @@ import (
 // importCluster makes a cluster that waits for its agent. Clusters of k3s and RKE2 that the server provisions are documents
 // of provisioning.cattle.io.
 func (a *API) importCluster(c *Request, in norman.Input) (route.Answer, error) {
-	text, err := newcluster.Document(in)
+	text, err := newClusterDocument(in)
 	if err != nil {
 		return route.Answer{}, err
 	}
 	checked, err := clusterspec.ParseSpec(text, a.Clusters.Versions())
 	if err != nil {
-		return route.Answer{}, newcluster.Plain(err)
+		return route.Answer{}, plainError(err)
 	}
 	if _, taken := a.State.ClustersByName.First(checked.Metadata.Name); taken {
 		return route.Answer{}, clusters.ErrNotUnique
@@ -42,15 +41,15 @@ func (a *API) importCluster(c *Request, in norman.Input) (route.Answer, error) {
 // imported cluster changes; all else is refused where it differs from what is, since its place is the document. Clients send back
 // what they read.
 func (a *API) changeSettings(c *Request, in norman.Input, cl records.Cluster) error {
-	if err := newcluster.Refuse(in); err != nil {
+	if err := refuseNewCluster(in); err != nil {
 		return err
 	}
-	given, err := newcluster.Spec(in, newcluster.Settings())
+	given, err := newClusterSpec(in, newClusterSettings())
 	if err != nil {
 		return err
 	}
 	shown := a.clusterObject(cl, 0, c.URLs).Fields
-	for _, field := range newcluster.Settings() {
+	for _, field := range newClusterSettings() {
 		is, err := plainJSON(shown[field])
 		if err != nil {
 			return err
@@ -78,7 +77,7 @@ func (a *API) changeSettings(c *Request, in norman.Input, cl records.Cluster) er
 	}
 	checked, err := clusterspec.ParseSpec(text, a.Clusters.Versions())
 	if err != nil {
-		return newcluster.Plain(err)
+		return plainError(err)
 	}
 	if !slices.Equal(checked.Spec.AgentEnvVars, cl.Spec.AgentEnvVars) && cl.Spec.Imported() {
 		_, err = a.Clusters.Apply(c.Ctx(), []clusterspec.Document{checked}, clusters.Request{Who: c.Who, Allow: c.MayApply})

@@ -11,7 +11,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/drover-project/drover/server/api/endpoints"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
@@ -20,7 +19,7 @@ import (
 // GenerateKubeconfig makes a kubeconfig for the caller, with a token of its own, which is good for the cluster alone.
 func (a *API) GenerateKubeconfig(c *Request) (route.Answer, error) {
 	name, _ := c.object.Fields["name"].(string)
-	cluster := endpoints.Cluster{Name: name, ID: c.id}
+	cluster := KubeconfigCluster{Name: name, ID: c.id}
 	if a.Settings.Get("kubeconfig-generate-token").Value != "false" {
 		text, _, err := a.Auth.IssueToken(c.Ctx(), a.KubeconfigToken(c.Who.UserID, c.id, fmt.Sprintf("kubeconfig of cluster %s (%s) for %.100s", name, c.id, c.R.UserAgent())))
 		if err != nil {
@@ -28,7 +27,7 @@ func (a *API) GenerateKubeconfig(c *Request) (route.Answer, error) {
 		}
 		cluster.Token = text
 	}
-	config, err := a.KubeconfigText(c.Call, []endpoints.Cluster{cluster}, name)
+	config, err := a.KubeconfigText(c.Call, []KubeconfigCluster{cluster}, name)
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -48,10 +47,10 @@ func (a *API) KubeconfigToken(userID, clusterID, description string) records.Tok
 }
 
 // KubeconfigText is a kubeconfig of the caller for clusters, with a context and a user of the same name for each. One of a single cluster has the
-// ways that do not lead through the server as well. The errors are those of endpoints.NewKubeconfig.
-func (a *API) KubeconfigText(c *route.Call, clusters []endpoints.Cluster, current string) (string, error) {
+// ways that do not lead through the server as well. The errors are those of newKubeconfig.
+func (a *API) KubeconfigText(c *route.Call, clusters []KubeconfigCluster, current string) (string, error) {
 	server := cmp.Or(a.Settings.ServerURL(), c.URLs.Base)
-	k, err := endpoints.NewKubeconfig(server, a.Settings.CACerts(), c.Who.UserID, clusters, current)
+	k, err := newKubeconfig(server, a.Settings.CACerts(), c.Who.UserID, clusters, current)
 	if err != nil {
 		return "", err
 	}

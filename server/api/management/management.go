@@ -14,7 +14,6 @@ import (
 
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/api/podrequests"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
@@ -51,7 +50,7 @@ type Options struct {
 	Kinds []Kind
 	// API is what is seen of a cluster's own API; nil sees nothing.
 	API       func(records.ClusterKey) observed.API
-	Requested *podrequests.Reader // sums of what pods ask for
+	Requested *PodRequests // sums of what pods ask for
 	// Draining says how far the drain of a node is that a user asked for: "draining" or "drained", or why it failed. Nil knows of none.
 	Draining func(nodeID string) (state, cause string)
 	// Changes are what subscribers see.

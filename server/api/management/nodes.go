@@ -10,7 +10,7 @@ import (
 
 	"github.com/drover-project/drover/server/observed"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/records"
@@ -73,11 +73,11 @@ func (a *API) machine(id string) (records.Machine, bool) {
 	if d, ok := a.State.Machines.Get(clusterID + "/m-" + short); ok {
 		return d.Value, true
 	}
-	if d, ok := a.State.Machines.Get(cluster.Value.Namespace + "/custom-" + short); ok && conditions.NodeID(d.Value) == id {
+	if d, ok := a.State.Machines.Get(cluster.Value.Namespace + "/custom-" + short); ok && k8sobjects.NodeID(d.Value) == id {
 		return d.Value, true
 	}
 	for _, d := range a.State.Machines.ListIn(cluster.Value.Namespace + "/") {
-		if conditions.NodeID(d.Value) == id {
+		if k8sobjects.NodeID(d.Value) == id {
 			return d.Value, true
 		}
 	}
@@ -108,9 +108,9 @@ func (a *API) nodeObject(m records.Machine) norman.Object {
 	}
 	switch {
 	case draining == "draining":
-		conditions.New(draining, "yes", "").Into(o.Fields)
+		k8sobjects.NewSummary(draining, "yes", "").Into(o.Fields)
 		o.Actions = []string{"stopDrain", "uncordon"}
-	case d.Cordoned && o.Fields["state"] == conditions.Active:
+	case d.Cordoned && o.Fields["state"] == k8sobjects.Active:
 		word := "cordoned"
 		if draining == "drained" {
 			word = draining
@@ -118,15 +118,15 @@ func (a *API) nodeObject(m records.Machine) norman.Object {
 		o.Fields["state"], o.Actions = word, []string{"uncordon", "drain"}
 	case d.Cordoned:
 		o.Actions = []string{"uncordon"}
-	case o.Fields["state"] == conditions.Active:
+	case o.Fields["state"] == k8sobjects.Active:
 		o.Actions = []string{"cordon", "drain"}
 	}
 	return o
 }
 
 func nodeObject(m records.Machine) norman.Object {
-	state := conditions.Machine(m)
-	o := norman.Object{ID: conditions.NodeID(m), Fixed: m.Status.Node == nil, Fields: map[string]any{
+	state := k8sobjects.MachineSummary(m)
+	o := norman.Object{ID: k8sobjects.NodeID(m), Fixed: m.Status.Node == nil, Fields: map[string]any{
 		"name": m.NodeName, "nodeName": "", "requestedHostname": m.NodeName, "hostname": m.NodeName,
 		"clusterId": m.ClusterID, "namespaceId": m.ClusterID, "nodePoolId": nil, "nodeTemplateId": nil,
 		"created": m.Created, "uuid": m.UID, "creatorId": nil, "annotations": norman.Map(m.Annotations), "labels": norman.Map(m.NodeLabels),
@@ -136,7 +136,7 @@ func nodeObject(m records.Machine) norman.Object {
 		"customConfig": map[string]any{
 			"address": first(m.Address), "internalAddress": first(m.InternalAddress), "label": norman.Map(m.NodeLabels), "taints": taints(m.NodeTaints),
 		},
-		"droverMachine": m.Key(), "droverState": string(conditions.MachineState(&m)), "cause": m.Status.Cause, "waitingFor": m.Status.WaitingFor,
+		"droverMachine": m.Key(), "droverState": string(k8sobjects.MachineState(&m)), "cause": m.Status.Cause, "waitingFor": m.Status.WaitingFor,
 		"nextStep": m.Status.NextStep, "since": m.Status.Since, "history": history(m), "refused": m.Refused, "lastFailure": nil,
 	}}
 	state.Into(o.Fields)

@@ -6,7 +6,7 @@ package management
 import (
 	"strings"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/records"
@@ -36,9 +36,9 @@ func (a *API) projectKind() *Kind {
 
 // ProjectObject is a project of a cluster.
 func ProjectObject(p records.Project, cl records.Cluster, u norman.URLs) norman.Object {
-	state := conditions.Well()
+	state := k8sobjects.Well()
 	if !cl.Deleting.IsZero() {
-		state = conditions.New(conditions.Removing, "yes", "the cluster is being removed")
+		state = k8sobjects.NewSummary(k8sobjects.Removing, "yes", "the cluster is being removed")
 	}
 	o := norman.Object{
 		ID: p.ID, Fixed: p.Builtin, Kept: p.Builtin,
@@ -51,7 +51,7 @@ func ProjectObject(p records.Project, cl records.Cluster, u norman.URLs) norman.
 		Fields: map[string]any{
 			"name": p.Name, "description": p.Description, "clusterId": p.ClusterID, "namespaceId": p.ClusterID,
 			"backingNamespace": strings.Replace(p.ID, ":", "-", 1), "created": p.Created, "creatorId": norman.Reference(p.CreatorID), "uuid": p.UID,
-			"labels": norman.Map(p.Labels), "annotations": norman.Map(p.Annotations), "conditions": []conditions.Condition{},
+			"labels": norman.Map(p.Labels), "annotations": norman.Map(p.Annotations), "conditions": []k8sobjects.Condition{},
 		},
 	}
 	state.Into(o.Fields)

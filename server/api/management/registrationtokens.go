@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -60,23 +60,23 @@ func ofFleet(t records.RegistrationToken) bool {
 }
 
 func (a *API) registrationTokenObject(t records.RegistrationToken) norman.Object {
-	state := conditions.Well()
+	state := k8sobjects.Well()
 	join, err := a.Registration.JoinCommandFor(t)
 	if errors.Is(err, registration.ErrNoServerURL) {
-		state = conditions.New(conditions.Pending, "error", err.Error())
+		state = k8sobjects.NewSummary(k8sobjects.Pending, "error", err.Error())
 	} else if err != nil {
-		state = conditions.New(conditions.Error, "error", err.Error())
+		state = k8sobjects.NewSummary(k8sobjects.Error, "error", err.Error())
 	}
 	spent := ""
 	if at := join.Import.Spent; !at.IsZero() && err == nil {
 		spent = at.UTC().Format(time.RFC3339)
-		state = conditions.New(conditions.Active, "no", "spent at "+spent+", when the first agent was let in: it lets in none but agents of the same Kubernetes")
+		state = k8sobjects.NewSummary(k8sobjects.Active, "no", "spent at "+spent+", when the first agent was let in: it lets in none but agents of the same Kubernetes")
 	}
 	expires := ""
 	if !t.Expires.IsZero() {
 		expires = t.Expires.UTC().Format("2006-01-02T15:04:05Z")
 		if !a.Now().Before(t.Expires) {
-			state = conditions.New(conditions.Error, "error", "the token expired at "+expires+": delete it to get a fresh one")
+			state = k8sobjects.NewSummary(k8sobjects.Error, "error", "the token expired at "+expires+": delete it to get a fresh one")
 		}
 	}
 	if err == nil && join.Import.Command == "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
-	"github.com/drover-project/drover/server/clusterspec/rke1doc"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke"
@@ -57,7 +57,7 @@ func specOf(text json.RawMessage) any {
 	if len(text) == 0 {
 		return nil
 	}
-	return map[string]any{"type": "clusterSpec", "rancherKubernetesEngineConfig": desired.PublicConfig(rke1doc.Config(text))}
+	return map[string]any{"type": "clusterSpec", "rancherKubernetesEngineConfig": desired.PublicConfig(clusterspec.RKE1Config(text))}
 }
 
 // ask begins an operation on the cluster of a request.

@@ -8,12 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -42,7 +41,7 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 		cl := d.Value
 		list := []affected{{a.kindOf("cluster"), cl.ID, gone(a.clusterObject(cl, 0, c.URLs))}}
 		if change.Created || change.Removed != nil {
-			for _, builtin := range projects.Builtin(cl) {
+			for _, builtin := range records.BuiltinProjects(cl) {
 				p := ProjectObject(builtin, cl, c.URLs)
 				list = append(list, affected{a.kindOf("project"), p.ID, gone(p)})
 			}
@@ -53,7 +52,7 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 		if !ok || d.Value.InFleet() {
 			return nil
 		}
-		return []affected{{a.kindOf("node"), conditions.NodeID(d.Value), gone(a.nodeObject(d.Value))}}
+		return []affected{{a.kindOf("node"), k8sobjects.NodeID(d.Value), gone(a.nodeObject(d.Value))}}
 	case subscribe.RegistrationTokens:
 		t, _ := change.Removed.(records.RegistrationToken)
 		if ofFleet(t) {

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -55,7 +55,7 @@ func (a *API) tokenObject(c *route.Call, t records.Token) norman.Object {
 	if last := a.Auth.Uses.Last(t.Name); !last.IsZero() {
 		used = last.UTC().Format(time.RFC3339)
 	}
-	state := conditions.Well()
+	state := k8sobjects.Well()
 	o := norman.Object{ID: t.Name, Fields: map[string]any{
 		"name": t.Name, "description": t.Description, "userId": t.UserID, "userPrincipal": "local://" + t.UserID, "authProvider": cmp.Or(t.Directory, "local"),
 		"ttl": t.TTLMillis, "expiresAt": expires, "expired": auth.Expired(t, a.Now()), "enabled": !t.Disabled,

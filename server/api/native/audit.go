@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/apitypes"
-	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/audit"
@@ -64,7 +63,7 @@ var errGone = errors.New("the client is gone")
 
 // follow sends what was found, and what comes, as lines of JSON until the caller goes or may not see it any more.
 func (a AuditAPI) follow(c *route.Call, wanted audit.Query, found audit.Found) (route.Answer, error) {
-	lines := follow.Begin(c)
+	lines := beginFollow(c)
 	defer lines.End()
 	send := func(e audit.Entry) error {
 		if !lines.Send(e) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/admission"
-	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -98,7 +97,7 @@ func (a *API) Apply(c *route.Call) (route.Answer, error) {
 // ListClusters is GET /v1-drover/clusters?follow=true.
 func (a *API) ListClusters(c *route.Call) (route.Answer, error) {
 	if c.Query().Get("follow") == "true" {
-		return follow.Serve(c, a.Changes, follow.Documents(subscribe.Clusters, a.State.Clusters.List, a.State.Clusters.Get,
+		return serveFollow(c, a.Changes, followDocuments(subscribe.Clusters, a.State.Clusters.List, a.State.Clusters.Get,
 			func(records.Cluster) bool { return true }, aboutCluster, a.showCluster))
 	}
 	machines := a.State.MachineCounts()
@@ -115,7 +114,7 @@ func (a *API) ListClusters(c *route.Call) (route.Answer, error) {
 // change, until it is removed.
 func (a *API) GetCluster(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	if c.Query().Get("follow") == "true" {
-		return follow.Serve(c, a.Changes, follow.Document(subscribe.Clusters, d.Key, a.State.Clusters.Get, aboutCluster, a.showCluster))
+		return serveFollow(c, a.Changes, followDocument(subscribe.Clusters, d.Key, a.State.Clusters.Get, aboutCluster, a.showCluster))
 	}
 	return route.Answer{Status: http.StatusOK, Body: views.OfCluster(d, a.State.MachineCount(d.Value.ID))}, nil
 }

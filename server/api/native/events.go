@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/apitypes"
-	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
@@ -56,7 +55,7 @@ func (a *API) followEvents(c *route.Call, cluster string, after time.Time) (rout
 	if a.Events == nil {
 		return route.NotFound(c)
 	}
-	lines := follow.Begin(c)
+	lines := beginFollow(c)
 	defer lines.End()
 	var revision int64
 	sent := map[string]bool{} // of that revision, of which more may come

@@ -9,7 +9,6 @@ import (
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/plans/handwritten"
-	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -29,7 +28,7 @@ type FleetAPI struct {
 // List is GET /v1-drover/fleets?follow=true.
 func (a FleetAPI) List(c *route.Call) (route.Answer, error) {
 	if c.Query().Get("follow") == "true" {
-		return follow.Serve(c, a.Changes, a.following())
+		return serveFollow(c, a.Changes, a.following())
 	}
 	return route.Page(c, a.State.Fleets.List(), func(d store.Document[records.Fleet]) string { return d.Key }, a.show)
 }
@@ -43,8 +42,8 @@ func (a FleetAPI) show(d store.Document[records.Fleet]) apitypes.Fleet {
 const fleetPause = 200 * time.Millisecond
 
 // following is all fleets; one changes with its machines and with what is under way on it, too.
-func (a FleetAPI) following() follow.List {
-	l := follow.Documents(subscribe.Fleets, a.State.Fleets.List, a.State.Fleets.Get, func(records.Fleet) bool { return true },
+func (a FleetAPI) following() List {
+	l := followDocuments(subscribe.Fleets, a.State.Fleets.List, a.State.Fleets.Get, func(records.Fleet) bool { return true },
 		func(f records.Fleet) auth.Object { return auth.Object{Kind: auth.Fleet, Key: f.ID} },
 		func(d store.Document[records.Fleet]) any { return a.show(d) })
 	l.Pause = fleetPause

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/apitypes"
-	"github.com/drover-project/drover/server/api/follow"
+	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/tunnel"
 
 	"github.com/drover-project/drover/installers/versions"
@@ -24,7 +24,6 @@ import (
 	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/etcdops"
-	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -49,7 +48,7 @@ type API struct {
 	// DialOnHost opens a connection on a machine's host, by the subject of its tunnel; nil answers 503.
 	DialOnHost func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	// Presence is who is connected to which server; nil knows of no connection.
-	Presence *presence.Presence
+	Presence *hosts.Presence
 	// RKE begins operations on RKE1 clusters; nil refuses them.
 	RKE *rke.Clusters
 	// Changes are what followers of lists see.
@@ -73,7 +72,7 @@ func (a *API) ListMachines(c *route.Call) (route.Answer, error) {
 	id := c.Query().Get("cluster")
 	wanted := func(m records.Machine) bool { return id == "" || m.ClusterID == id }
 	if c.Query().Get("follow") == "true" {
-		return follow.Serve(c, a.Changes, follow.Documents(subscribe.Machines, a.State.Machines.List, a.State.Machines.Get, wanted, aboutMachine,
+		return serveFollow(c, a.Changes, followDocuments(subscribe.Machines, a.State.Machines.List, a.State.Machines.Get, wanted, aboutMachine,
 			func(d store.Document[records.Machine]) any { return views.OfMachine(d) }))
 	}
 	all := slices.DeleteFunc(a.State.Machines.List(), func(d store.Document[records.Machine]) bool {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -31,7 +30,7 @@ func (a *API) ListOperations(c *route.Call) (route.Answer, error) {
 		list = func() []store.Document[operations.Operation] { return a.State.Operations.ListIn(cluster + "/") }
 	}
 	if c.Query().Get("follow") == "true" {
-		return follow.Serve(c, a.Changes, follow.Documents(subscribe.Operations, list, a.State.Operations.Get,
+		return serveFollow(c, a.Changes, followDocuments(subscribe.Operations, list, a.State.Operations.Get,
 			func(o operations.Operation) bool { return cluster == "" || o.Subject == cluster }, a.aboutOperation,
 			func(d store.Document[operations.Operation]) any { return views.SummaryOf(d) }))
 	}
@@ -47,7 +46,7 @@ func (a *API) GetOperation(c *route.Call, d store.Document[operations.Operation]
 	if c.Query().Get("follow") != "true" {
 		return route.Answer{Status: http.StatusOK, Body: views.OfOperation(d)}, nil
 	}
-	return follow.Serve(c, a.Changes, follow.Document(subscribe.Operations, d.Key, a.State.Operations.Get, a.aboutOperation,
+	return serveFollow(c, a.Changes, followDocument(subscribe.Operations, d.Key, a.State.Operations.Get, a.aboutOperation,
 		func(d store.Document[operations.Operation]) any { return views.OfOperation(d) }))
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/apitypes"
-	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -65,7 +64,7 @@ func askedFor(c *route.Call) (how clusters.Request, asked apitypes.Asked, err er
 func (a *API) ListSnapshots(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	switch {
 	case c.Query().Get("follow") == "true":
-		return follow.Serve(c, a.Changes, followedSnapshots(a, c.Who, d))
+		return serveFollow(c, a.Changes, followedSnapshots(a, c.Who, d))
 	case !d.Value.Spec.Docker():
 		return a.snapshotFiles(c, d.Value)
 	}
@@ -75,11 +74,11 @@ func (a *API) ListSnapshots(c *route.Call, d store.Document[records.Cluster]) (r
 }
 
 // followedSnapshots are those of one cluster; of RKE1 they are in one document with its state.
-func followedSnapshots(a *API, who auth.Identity, cluster store.Document[records.Cluster]) follow.List {
+func followedSnapshots(a *API, who auth.Identity, cluster store.Document[records.Cluster]) List {
 	about := auth.In(cluster.Value.ID, auth.EtcdBackup)
 	if !cluster.Value.Spec.Docker() {
 		below := cluster.Key + "/"
-		l := follow.Documents(subscribe.Snapshots, func() []store.Document[records.Snapshot] { return a.State.Snapshots.ListIn(below) }, a.State.Snapshots.Get,
+		l := followDocuments(subscribe.Snapshots, func() []store.Document[records.Snapshot] { return a.State.Snapshots.ListIn(below) }, a.State.Snapshots.Get,
 			func(s records.Snapshot) bool {
 				return !etcdops.Foreign(a.State, cluster.Value, s) || etcdops.OpensBucket(a.State, who, cluster.Value)
 			}, func(records.Snapshot) auth.Object { return about },
@@ -93,16 +92,16 @@ func followedSnapshots(a *API, who auth.Identity, cluster store.Document[records
 		}
 		return l
 	}
-	line := func(s records.RKESnapshot) follow.Line {
-		return follow.Line{Key: s.ID, About: about, Show: func() any { return views.OfSnapshot(records.ClusterKey(cluster.Key), s) }}
+	line := func(s records.RKESnapshot) Line {
+		return Line{Key: s.ID, About: about, Show: func() any { return views.OfSnapshot(records.ClusterKey(cluster.Key), s) }}
 	}
 	kept := func() []records.RKESnapshot {
 		d, _ := a.State.RKEStates.Get(cluster.Key)
 		return d.Value.Snapshots
 	}
-	return follow.List{
-		All: func() []follow.Line {
-			var all []follow.Line
+	return List{
+		All: func() []Line {
+			var all []Line
 			for _, s := range kept() {
 				all = append(all, line(s))
 			}
@@ -117,11 +116,11 @@ func followedSnapshots(a *API, who auth.Identity, cluster store.Document[records
 			}
 			return ids
 		},
-		Now: func(id string) (follow.Line, bool) {
+		Now: func(id string) (Line, bool) {
 			all := kept()
 			i := slices.IndexFunc(all, func(s records.RKESnapshot) bool { return s.ID == id })
 			if i < 0 {
-				return follow.Line{}, false
+				return Line{}, false
 			}
 			return line(all[i]), true
 		},

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/hosts/relay"
+	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -29,8 +29,8 @@ type Servers struct {
 
 // Peers is what all servers say of themselves.
 type Peers interface {
-	OpenTunnels(context.Context) []relay.Held
-	Workers(ctx context.Context, own []reconcile.Status) []relay.Said[[]reconcile.Status]
+	OpenTunnels(context.Context) []hosts.HeldTunnels
+	Workers(ctx context.Context, own []reconcile.Status) []hosts.Said[[]reconcile.Status]
 }
 
 // ListTunnels is GET /v1-drover/tunnels. Servers that do not answer are named.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/auth/proof"
+	"github.com/drover-project/drover/server/auth"
 )
 
 // maxReply bounds what is kept of an answer, in bytes. Documents and previews of large clusters are some hundred KiB.
@@ -102,7 +102,7 @@ func (c *Call) ask(ctx context.Context, asked Asked) (Reply, error) {
 			r.Header[http.CanonicalHeaderKey(name)] = given
 		}
 	}
-	proof.Add(r)
+	auth.AddProof(r)
 	if len(asked.Body) > 0 {
 		r.Header.Set("Content-Type", "application/json")
 		if asked.Type != "" {

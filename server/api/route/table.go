@@ -19,7 +19,6 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/auth/proof"
 	"github.com/drover-project/drover/server/quotas"
 )
 
@@ -215,7 +214,7 @@ func (t *Table) refuse(c *Call, group []*compiled) {
 // serve checks the row's access and runs its handler.
 func (c *Call) serve() {
 	if c.Row.Access.page {
-		proof.Take(c.R)
+		auth.TakeProof(c.R)
 	}
 	if !c.admitted() {
 		return

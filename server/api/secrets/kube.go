@@ -60,7 +60,7 @@ func (a *API) Kube(plans route.Handler, list func(*route.Call, string) error) ro
 			return route.Answer{}, nil
 		}
 		c.R = c.R.WithContext(quotas.By(c.Ctx(), who.UserID))
-		k := kube{API: a, Call: c, who: who, namespace: namespace, name: name}
+		k := kubeRequest{API: a, Call: c, who: who, namespace: namespace, name: name}
 		if err := k.serve(); err != nil {
 			return refuse(c, err)
 		}
@@ -94,15 +94,15 @@ func refuse(c *route.Call, err error) (route.Answer, error) {
 	return route.Answer{}, nil
 }
 
-// kube is one request.
-type kube struct {
+// kubeRequest is one request.
+type kubeRequest struct {
 	*API
 	*route.Call
 	who             auth.Identity
 	namespace, name string
 }
 
-func (k kube) serve() error {
+func (k kubeRequest) serve() error {
 	switch method := k.R.Method; {
 	case k.name == "" && method == http.MethodPost && k.namespace != "":
 		return k.create()
@@ -131,17 +131,17 @@ func (k kube) serve() error {
 }
 
 // missing is the error for a Secret that there is not, or that the caller may not read.
-func (k kube) missing() error {
+func (k kubeRequest) missing() error {
 	return listing.Refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "secrets %q not found", k.name)
 }
 
-func (k kube) dry() bool { return k.Query().Get("dryRun") != "" }
+func (k kubeRequest) dry() bool { return k.Query().Get("dryRun") != "" }
 
 // protobuf is the content type of the typed clients of client-go, helm's among them, which do not fall back to JSON.
 const protobuf = "application/vnd.kubernetes.protobuf"
 
 // sent is the object in the body, JSON or protobuf.
-func (k kube) sent() (map[string]any, error) {
+func (k kubeRequest) sent() (map[string]any, error) {
 	switch given := patch.Type(k.R.Header.Get("Content-Type")); given {
 	case "", "application/json":
 		return body(k.Call)
@@ -174,7 +174,7 @@ func ofProtobuf(data []byte) (fields map[string]any, err error) {
 	return fields, err
 }
 
-func (k kube) create() error {
+func (k kubeRequest) create() error {
 	fields, err := k.sent()
 	if err != nil {
 		return err
@@ -182,7 +182,7 @@ func (k kube) create() error {
 	return k.made(fields, "")
 }
 
-func (k kube) made(fields map[string]any, name string) error {
+func (k kubeRequest) made(fields map[string]any, name string) error {
 	d, err := k.put(fields, name, references.At{New: true, DryRun: k.dry()})
 	if errors.Is(err, errExists) {
 		return listing.Refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists, "secrets %q already exists", d.Value.Name)
@@ -194,7 +194,7 @@ func (k kube) made(fields map[string]any, name string) error {
 	return nil
 }
 
-func (k kube) replace() error {
+func (k kubeRequest) replace() error {
 	fields, err := k.sent()
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (k kube) replace() error {
 // errExists says that a Secret that is to be created is there, and that the caller may know it.
 var errExists = errors.New("the Secret exists already")
 
-func (k kube) put(fields map[string]any, name string, at references.At) (references.Document, error) {
+func (k kubeRequest) put(fields map[string]any, name string, at references.At) (references.Document, error) {
 	text, err := filled(fields, k.namespace, name)
 	if err != nil {
 		return references.Document{}, err
@@ -239,7 +239,7 @@ func (k kube) put(fields map[string]any, name string, at references.At) (referen
 // tries bounds how often a patch is made again of a Secret that another changed in the meantime.
 const tries = 5
 
-func (k kube) patch() error {
+func (k kubeRequest) patch() error {
 	apply, err := k.readPatch()
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (k kube) patch() error {
 	}
 }
 
-func (k kube) patched(is references.Document, apply patch.Func) (references.Document, error) {
+func (k kubeRequest) patched(is references.Document, apply patch.Func) (references.Document, error) {
 	original, err := json.Marshal(is.Value.Form(is.Revision))
 	if err != nil {
 		return is, fmt.Errorf("write secret %s/%s as JSON: %w", k.namespace, k.name, err)
@@ -282,7 +282,7 @@ func (k kube) patched(is references.Document, apply patch.Func) (references.Docu
 }
 
 // readPatch reads a patch by its content type.
-func (k kube) readPatch() (patch.Func, error) {
+func (k kubeRequest) readPatch() (patch.Func, error) {
 	kind := patch.Type(k.R.Header.Get("Content-Type"))
 	if kind == patch.Apply {
 		fields, err := k.applied()
@@ -317,7 +317,7 @@ func (k kube) readPatch() (patch.Func, error) {
 
 // applied is the body of a server-side apply, which helm 4 sends for all objects of a chart. Who set which field of a Secret is not kept: fields
 // are taken over without a conflict, and what is left out later stays.
-func (k kube) applied() (map[string]any, error) {
+func (k kubeRequest) applied() (map[string]any, error) {
 	if k.Query().Get("fieldManager") == "" {
 		return nil, listing.Refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "fieldManager: Required value: is required for apply patch")
 	}
@@ -340,7 +340,7 @@ func (k kube) applied() (map[string]any, error) {
 }
 
 // applyNew is a server-side apply of a Secret that there is not, or that the caller may not read.
-func (k kube) applyNew() error {
+func (k kubeRequest) applyNew() error {
 	fields, err := k.applied()
 	if err != nil {
 		return err
@@ -356,7 +356,7 @@ func unpatched(err error) error {
 	return listing.BadRequest("the patch cannot be applied to this Secret")
 }
 
-func (k kube) remove(d references.Document) error {
+func (k kubeRequest) remove(d references.Document) error {
 	if !auth.May(k.who, auth.Remove, references.About(d.Value)) {
 		return listing.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s is not yours to remove", references.Named(d.Key))
 	}

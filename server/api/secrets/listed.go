@@ -3,21 +3,20 @@ package secrets
 import (
 	"time"
 
-	"github.com/drover-project/drover/server/api/kube/kinds"
-	"github.com/drover-project/drover/server/api/kube/persons"
+	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/references"
 )
 
 // Listed is what lists and watches of Kubernetes have.
-func (a *API) Listed() persons.Kind {
-	show := func(d references.Document) persons.Object {
+func (a *API) Listed() kube.PersonKind {
+	show := func(d references.Document) kube.PersonObject {
 		form := d.Value.Form(d.Revision)
-		return persons.Object{
+		return kube.PersonObject{
 			Key: d.Value.Namespace + "/" + d.Value.Name, May: references.About(d.Value), Revision: d.Revision, Content: form,
 			Cells: []any{d.Value.Name, d.Value.Type, len(d.Value.Data), time.Time{}},
 		}
 	}
-	s := shown[persons.Object]{a.State, show}
-	return persons.Kind{Definition: kinds.Secrets(), Collection: subscribe.Objects, List: s.list, Get: s.get, Changed: s.changed}
+	s := shown[kube.PersonObject]{a.State, show}
+	return kube.PersonKind{Definition: kube.SecretDefinition(), Collection: subscribe.Objects, List: s.list, Get: s.get, Changed: s.changed}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/admission"
-	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -102,7 +101,7 @@ func (a *API) managementKind() *kind {
 }
 
 // withState adds the state that /v1 shows beside the Kubernetes fields.
-func withState(o map[string]any, s conditions.Summary) Object {
+func withState(o map[string]any, s k8sobjects.Summary) Object {
 	if m, ok := o["metadata"].(map[string]any); ok {
 		m["state"] = map[string]any{
 			"name": s.State, "error": s.Transitioning == "error", "transitioning": s.Transitioning == "yes", "message": s.Message,
@@ -112,17 +111,17 @@ func withState(o map[string]any, s conditions.Summary) Object {
 }
 
 func provisioningObject(d store.Document[records.Cluster], machines int) Object {
-	return withState(k8sobjects.Cluster(d, machines), conditions.Cluster(d.Value))
+	return withState(k8sobjects.Cluster(d, machines), k8sobjects.ClusterSummary(d.Value))
 }
 
 func machineObject(d store.Document[records.Machine]) Object {
-	return withState(k8sobjects.Machine(d), conditions.Machine(d.Value))
+	return withState(k8sobjects.Machine(d), k8sobjects.MachineSummary(d.Value))
 }
 
 func (c *Request) managementObject(d store.Document[records.Cluster], machines int) Object {
-	o := withState(k8sobjects.ManagementCluster(d, machines), conditions.Cluster(d.Value))
+	o := withState(k8sobjects.ManagementCluster(d, machines), k8sobjects.ClusterSummary(d.Value))
 	o["actions"] = map[string]string{}
-	for _, action := range conditions.Actions(d.Value) {
+	for _, action := range k8sobjects.ActionsOf(d.Value) {
 		o["actions"] = map[string]string{action: c.kubeconfigURL(d.Value.ID)}
 	}
 	return o

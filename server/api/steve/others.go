@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -38,15 +38,15 @@ type Type struct {
 type Seen struct {
 	About   auth.Object
 	Content map[string]any
-	// State is conditions.Well where it is not given.
-	State conditions.Summary
+	// State is k8sobjects.Well where it is not given.
+	State k8sobjects.Summary
 }
 
 // kindOfOthers is the kind of such a type.
 func kindOfOthers(t Type) *kind {
 	shown := func(s Seen) Object {
-		if s.State == (conditions.Summary{}) {
-			s.State = conditions.Well()
+		if s.State == (k8sobjects.Summary{}) {
+			s.State = k8sobjects.Well()
 		}
 		return withState(s.Content, s.State)
 	}
@@ -115,7 +115,7 @@ func (t *Type) changed(c *Request, k *kind, change subscribe.Change) (id string,
 	if last == nil || !auth.May(c.Who, auth.Get, last.About) && !auth.May(c.Before, auth.Get, last.About) {
 		return "", nil, false
 	}
-	return id, withState(last.Content, conditions.New("removed", "no", "")), false
+	return id, withState(last.Content, k8sobjects.NewSummary("removed", "no", "")), false
 }
 
 // ofRights are the objects that the caller sees by what changed of their rights, as they are, and those that they saw until

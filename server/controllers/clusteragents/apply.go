@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-project/drover/server/clusteragents"
-	"github.com/drover-project/drover/server/clusteragents/manifest"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -69,7 +68,7 @@ func (c *Controller) deploy(ctx context.Context, cluster records.Cluster, client
 		}
 		namespace, token = cluster.ID, is.Secret
 	}
-	objects := manifest.Objects(c.Agents.Manifest(cluster, server, token, namespace))
+	objects := clusteragents.Objects(c.Agents.Manifest(cluster, server, token, namespace))
 	text, err := json.Marshal(objects)
 	if err != nil {
 		return fmt.Errorf("write the manifest of the cluster agent: %w", err)
@@ -151,7 +150,7 @@ func (c *Controller) follow(ctx context.Context, key records.ClusterKey, client 
 
 // apply makes one object what it should be; what others have put to it stays.
 func apply(ctx context.Context, client kubernetes.Interface, object map[string]any) error {
-	path, err := manifest.PathOf(object)
+	path, err := clusteragents.PathOf(object)
 	if err != nil {
 		return err
 	}
@@ -174,11 +173,11 @@ func (c *Controller) clean(ctx context.Context, cluster records.Cluster, client 
 	if err := c.Clear(ctx, key, client); err != nil {
 		return fmt.Errorf("remove what lets people in: %w", err)
 	}
-	home, err := client.CoreV1().Namespaces().Get(ctx, manifest.Namespace, metav1.GetOptions{})
+	home, err := client.CoreV1().Namespaces().Get(ctx, clusteragents.Namespace, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
-		return fmt.Errorf("read namespace %s: %w", manifest.Namespace, err)
+		return fmt.Errorf("read namespace %s: %w", clusteragents.Namespace, err)
 	default:
 		if err := c.leave(ctx, client, home); err != nil {
 			return err
@@ -202,7 +201,7 @@ func (c *Controller) leave(ctx context.Context, client kubernetes.Interface, hom
 	if err != nil {
 		return fmt.Errorf("remove the agent: %w", err)
 	}
-	for _, path := range manifest.ClusterWide() {
+	for _, path := range clusteragents.ClusterWide() {
 		err := client.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(path).Body(patch).Do(ctx).Error()
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("remove %s: %w", path, err)

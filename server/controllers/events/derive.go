@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -42,13 +42,13 @@ func ofCluster(e store.Event[records.Cluster], now func() time.Time) (records.Ev
 	if e.Type == store.Deleted {
 		return records.Event{}, false
 	}
-	c, shown := e.Value, conditions.Cluster(e.Value)
+	c, shown := e.Value, k8sobjects.ClusterSummary(e.Value)
 	made := records.Event{
 		Revision: e.Revision, ClusterID: c.ID, Kind: records.EventOfCluster, Key: e.Key, Name: c.Name,
 		To: shown.State, Cause: bounded(shown.Message), At: since(c.Status.Since, now),
 	}
 	if e.Old != nil {
-		made.From = conditions.Cluster(*e.Old).State
+		made.From = k8sobjects.ClusterSummary(*e.Old).State
 		if made.From != made.To && e.Old.Status.Since.Equal(c.Status.Since) {
 			made.At = now() // it is being removed, which the status does not say yet
 		}
@@ -74,15 +74,15 @@ func ofMachine(e store.Event[records.Machine], now func() time.Time) (records.Ev
 	m := e.Value
 	made := records.Event{Revision: e.Revision, ClusterID: m.ClusterID, Kind: records.EventOfMachine, Key: e.Key, Name: nameOf(m)}
 	if e.Type == store.Deleted {
-		made.At, made.From, made.To = now(), string(conditions.MachineState(&m)), Removed
+		made.At, made.From, made.To = now(), string(k8sobjects.MachineState(&m)), Removed
 		return made, true
 	}
-	made.To, made.At = string(conditions.MachineState(&m)), since(m.Status.Since, now)
+	made.To, made.At = string(k8sobjects.MachineState(&m)), since(m.Status.Since, now)
 	if made.To == string(m.Status.State) {
 		made.Code, made.Cause = m.Status.Code, bounded(m.Status.Cause)
 	}
 	if e.Old != nil {
-		made.From = string(conditions.MachineState(e.Old))
+		made.From = string(k8sobjects.MachineState(e.Old))
 		if made.From != made.To && e.Old.Status.Since.Equal(m.Status.Since) {
 			made.At = now()
 		}

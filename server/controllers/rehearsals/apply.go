@@ -16,7 +16,6 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/clusterspec/args"
 	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
@@ -206,7 +205,7 @@ func merged(s clusterspec.Spec) map[string]any {
 	}
 	add := func(config map[string]any) {
 		for name, value := range config {
-			if all[name] = value; args.IsEmpty(value) {
+			if all[name] = value; clusterspec.IsEmptyArg(value) {
 				delete(all, name)
 			}
 		}

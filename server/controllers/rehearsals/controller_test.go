@@ -20,7 +20,6 @@ import (
 	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
@@ -62,7 +61,7 @@ func newBench(t *testing.T) *bench {
 	}
 	spec := clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: &clusterspec.RKEConfig{
 		MachineGlobalConfig: map[string]any{"secrets-encryption": true, "debug": true, "cluster-cidr": "10.1.0.0/16"},
-		ETCD:                &etcdspec.ETCD{S3: &etcdspec.S3{Endpoint: "s3.lan:9000", Bucket: "harbour", Region: "here", CloudCredentialName: "fleet-default:keys"}},
+		ETCD:                &clusterspec.ETCD{S3: &clusterspec.S3{Endpoint: "s3.lan:9000", Bucket: "harbour", Region: "here", CloudCredentialName: "fleet-default:keys"}},
 	}}
 	place := spec.RKEConfig.ETCD.S3.Place()
 	b.must(s.Clusters.Create(t.Context(), string(key), records.Cluster{

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/server/admission"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
@@ -34,7 +34,7 @@ func newBench(t *testing.T) *bench {
 }
 
 // document changes what the cluster's document asks for once.
-func (b *bench) document(r etcdspec.Requests) {
+func (b *bench) document(r clusterspec.Requests) {
 	b.Helper()
 	if _, err := b.Clusters.Modify(b.Context(), string(key), func(c records.Cluster) (records.Cluster, error) {
 		rke := *c.Spec.RKEConfig
@@ -90,11 +90,11 @@ func TestADocumentAsksOnce(t *testing.T) {
 		d, _ := b.Clusters.Get(string(key))
 		return d.Value.Requests[kind]
 	}
-	b.document(etcdspec.Requests{ETCDSnapshotCreate: &etcdspec.ETCDSnapshotCreate{}, RotateCertificates: &etcdspec.RotateCertificates{}})
+	b.document(clusterspec.Requests{ETCDSnapshotCreate: &clusterspec.ETCDSnapshotCreate{}, RotateCertificates: &clusterspec.RotateCertificates{}})
 	if look(); len(kinds()) != 0 {
 		t.Errorf("values of nothing begin %q", kinds())
 	}
-	b.document(etcdspec.Requests{ETCDSnapshotCreate: &etcdspec.ETCDSnapshotCreate{Generation: 1}})
+	b.document(clusterspec.Requests{ETCDSnapshotCreate: &clusterspec.ETCDSnapshotCreate{Generation: 1}})
 	look()
 	if diff := cmp.Diff([]string{"snapshot running"}, kinds()); diff != "" || is(operations.KindSnapshot).Phase != records.RequestStarted {
 		t.Error(diff, is(operations.KindSnapshot))
@@ -104,9 +104,9 @@ func TestADocumentAsksOnce(t *testing.T) {
 	if len(kinds()) != 1 || is(operations.KindSnapshot).Phase != records.RequestFinished {
 		t.Errorf("after its end: %q, %+v", kinds(), is(operations.KindSnapshot))
 	}
-	b.document(etcdspec.Requests{
-		ETCDSnapshotCreate: &etcdspec.ETCDSnapshotCreate{Generation: 2}, ETCDSnapshotRestore: &etcdspec.ETCDSnapshotRestore{Name: "one", Generation: 7, RestoreRKEConfig: etcdops.ModeVersion},
-		RotateCertificates: &etcdspec.RotateCertificates{Generation: 1, Services: []string{"admin"}}, RotateEncryptionKeys: &etcdspec.RotateEncryptionKeys{Generation: 1},
+	b.document(clusterspec.Requests{
+		ETCDSnapshotCreate: &clusterspec.ETCDSnapshotCreate{Generation: 2}, ETCDSnapshotRestore: &clusterspec.ETCDSnapshotRestore{Name: "one", Generation: 7, RestoreRKEConfig: etcdops.ModeVersion},
+		RotateCertificates: &clusterspec.RotateCertificates{Generation: 1, Services: []string{"admin"}}, RotateEncryptionKeys: &clusterspec.RotateEncryptionKeys{Generation: 1},
 	})
 	look()
 	all := b.OperationsOf(key)
@@ -125,7 +125,7 @@ func TestADocumentAsksOnce(t *testing.T) {
 		t.Errorf("after a failure: %+v", got)
 	}
 	// The same generation with other services asks for nothing, and neither does what goes, but for its next time.
-	b.document(etcdspec.Requests{RotateCertificates: &etcdspec.RotateCertificates{Generation: 1}})
+	b.document(clusterspec.Requests{RotateCertificates: &clusterspec.RotateCertificates{Generation: 1}})
 	if look(); len(kinds()) != 5 || is(operations.KindSnapshot).Value != "" || is(operations.KindRotateCertificates).Value == "" {
 		t.Errorf("%q, %+v", kinds(), is(operations.KindSnapshot))
 	}
@@ -135,7 +135,7 @@ func TestADocumentAsksOnce(t *testing.T) {
 func TestADocumentThatCannotBeFollowed(t *testing.T) {
 	b := newBench(t)
 	r := &Controller{Asker: &b.asker, Logger: slog.New(slog.DiscardHandler)}
-	b.document(etcdspec.Requests{ETCDSnapshotRestore: &etcdspec.ETCDSnapshotRestore{Name: "two", Generation: 1}})
+	b.document(clusterspec.Requests{ETCDSnapshotRestore: &clusterspec.ETCDSnapshotRestore{Name: "two", Generation: 1}})
 	reconciled(t, r)
 	d, _ := b.Clusters.Get(string(key))
 	if is := d.Value.Requests[operations.KindRestore]; is.Phase != records.RequestFailed || !strings.Contains(is.Message, `has no snapshot "two"`) {
@@ -163,7 +163,7 @@ func TestADocumentWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			b.Snapshot("one", "m2", nil)
-			b.document(etcdspec.Requests{ETCDSnapshotCreate: &etcdspec.ETCDSnapshotCreate{Generation: 1}, ETCDSnapshotRestore: &etcdspec.ETCDSnapshotRestore{Name: "one", Generation: 1}})
+			b.document(clusterspec.Requests{ETCDSnapshotCreate: &clusterspec.ETCDSnapshotCreate{Generation: 1}, ETCDSnapshotRestore: &clusterspec.ETCDSnapshotRestore{Name: "one", Generation: 1}})
 			b.Must(b.Clusters.Modify(t.Context(), string(key), func(is records.Cluster) (records.Cluster, error) { c.change(&is); return is, nil }))
 			r := &Controller{Asker: &b.asker, Logger: slog.New(slog.DiscardHandler)}
 			reconciled(t, r)
@@ -179,7 +179,7 @@ func TestADocumentWaits(t *testing.T) {
 func TestADocumentIsFollowedOnce(t *testing.T) {
 	b := newBench(t)
 	r := &Controller{Asker: &b.asker, Logger: slog.New(slog.DiscardHandler)}
-	b.document(etcdspec.Requests{RotateCertificates: &etcdspec.RotateCertificates{Generation: 1}})
+	b.document(clusterspec.Requests{RotateCertificates: &clusterspec.RotateCertificates{Generation: 1}})
 	before, _ := b.Clusters.Get(string(key))
 	ask := due(before.Value)[0]
 	reconciled(t, r)
@@ -191,9 +191,9 @@ func TestADocumentIsFollowedOnce(t *testing.T) {
 	b.ends(operations.Succeeded)
 	reconciled(t, r)
 	// A generation counts on, whether or not the document has it.
-	b.document(etcdspec.Requests{})
+	b.document(clusterspec.Requests{})
 	reconciled(t, r)
-	b.document(etcdspec.Requests{RotateCertificates: &etcdspec.RotateCertificates{Generation: 1}})
+	b.document(clusterspec.Requests{RotateCertificates: &clusterspec.RotateCertificates{Generation: 1}})
 	reconciled(t, r)
 	if all := b.OperationsOf(key); len(all) != 1 {
 		t.Errorf("the same generation begins %d operations", len(all))
@@ -215,7 +215,7 @@ func TestADocumentIsFollowedOnce(t *testing.T) {
 // TestWhatBecame of a request whose operation is not known, and of one that another server has begun.
 func TestWhatBecame(t *testing.T) {
 	b := newBench(t)
-	b.document(etcdspec.Requests{RotateCertificates: &etcdspec.RotateCertificates{Generation: 1}})
+	b.document(clusterspec.Requests{RotateCertificates: &clusterspec.RotateCertificates{Generation: 1}})
 	d, _ := b.Clusters.Get(string(key))
 	ask := due(d.Value)[0]
 	c := &Controller{Asker: &b.asker, Logger: slog.New(slog.DiscardHandler)}

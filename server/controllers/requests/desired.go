@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/drover-project/drover/server/admission"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
@@ -68,11 +68,11 @@ func asked(c records.Cluster) map[operations.Kind]etcdops.Request {
 	if one := r.ETCDSnapshotCreate; one != nil && one.Generation != 0 {
 		add(operations.KindSnapshot, one, "", steps.Request{})
 	}
-	if one := r.ETCDSnapshotRestore; one != nil && *one != (etcdspec.ETCDSnapshotRestore{}) {
+	if one := r.ETCDSnapshotRestore; one != nil && *one != (clusterspec.ETCDSnapshotRestore{}) {
 		add(operations.KindRestore, one, one.RestoreRKEConfig, steps.Request{Snapshot: one.Name})
 	}
 	if one := r.RotateCertificates; one != nil && one.Generation != 0 {
-		add(operations.KindRotateCertificates, etcdspec.RotateCertificates{Generation: one.Generation}, "", steps.Request{Services: one.Services})
+		add(operations.KindRotateCertificates, clusterspec.RotateCertificates{Generation: one.Generation}, "", steps.Request{Services: one.Services})
 	}
 	if one := r.RotateEncryptionKeys; one != nil && one.Generation != 0 {
 		add(operations.KindRotateKeys, one, "", steps.Request{})

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-project/drover/rke1/kube/bounds"
-	"github.com/drover-project/drover/server/downstream/projectsecrets"
 	"github.com/drover-project/drover/server/roles"
 )
 
@@ -21,7 +20,7 @@ import (
 // marks by which namespaces are in projects of the cluster. It goes on after an error and returns all of them.
 func Clear(ctx context.Context, client kubernetes.Interface, clusterID string) error {
 	_, err := Sync(ctx, client, Objects{})
-	_, _, copies := projectsecrets.Sync(ctx, client, nil)
+	_, _, copies := syncCopies(ctx, client, nil)
 	return errors.Join(err, copies, unmark(ctx, client, clusterID))
 }
 

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/drover-project/drover/server/downstream/projectsecrets"
 	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 )
@@ -50,7 +49,7 @@ func TestClear(t *testing.T) {
 	}
 	synced(t, client, inProject("prtb-ann", "project-owner", "u-ann01", web), inCluster("crtb-bob", "cluster-member", "u-bob01"))
 	secrets := []records.ProjectSecret{{ProjectID: web, Name: "mirror"}}
-	if changes, _, err := projectsecrets.Sync(t.Context(), client, projectsecrets.Wanted(secrets, of)); err != nil || len(changes) != 1 {
+	if changes, _, err := syncCopies(t.Context(), client, wantedCopies(secrets, of)); err != nil || len(changes) != 1 {
 		t.Fatalf("%q, %v", changes, err)
 	}
 

@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/drover-project/drover/server/downstream/projectsecrets"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
@@ -216,7 +215,7 @@ func (k *Keeper) look(ctx context.Context, client kubernetes.Interface, l *kept)
 		return nil, err
 	}
 	want := Desired(Snapshot{Bindings: k.Stored.Bindings(l.id), Find: k.Find, User: k.Stored.EnabledUser, Namespaces: namespaces})
-	copies := projectsecrets.Wanted(k.Stored.Secrets(l.id), namespaces)
+	copies := wantedCopies(k.Stored.Secrets(l.id), namespaces)
 	k.count(l, len(want.ClusterRoles)+len(want.Bindings)+len(copies))
 	var done Outcome
 	if k.Reports() {
@@ -228,7 +227,7 @@ func (k *Keeper) look(ctx context.Context, client kubernetes.Interface, l *kept)
 		return done.Changes, err
 	}
 	l.had = done.Had
-	copied, taken, err := projectsecrets.Sync(ctx, client, copies)
+	copied, taken, err := syncCopies(ctx, client, copies)
 	changes := append(done.Changes, copied...)
 	if err != nil {
 		return changes, err

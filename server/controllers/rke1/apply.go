@@ -19,7 +19,6 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/desired"
-	"github.com/drover-project/drover/server/rke/progress"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -164,7 +163,7 @@ func (c *Controller) run(ctx context.Context, s desired.Snapshot, d desired.Deci
 	key := records.NewClusterKey(s.Cluster.Namespace, s.Cluster.Name)
 	p := attempt(s, d, c.Now(), randomid.ID(5))
 	removes := d.Operation.Kind == operations.KindUninstall
-	report := progress.New(progress.Options{
+	report := newReport(reportOptions{
 		Operations: c.State.Operations, Key: d.Operation.Key(), Steps: stepsOf(d), Words: rke.Words(key.Name()), Now: c.Now, Logger: c.Logger,
 	})
 	if err := report.Start(ctx, p, s.Cluster.Generation); err != nil {

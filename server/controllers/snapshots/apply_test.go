@@ -25,7 +25,7 @@ import (
 
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/plans/objects"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
@@ -57,7 +57,7 @@ func TestTheClusterGetsItsBucket(t *testing.T) {
 		t.Errorf("without a bucket there is %q", got)
 	}
 	b.Keys("AKIA", "hush")
-	b.Bucket(&etcdspec.S3{Bucket: "harbour", CloudCredentialName: "fleet-default:keys"})
+	b.Bucket(&clusterspec.S3{Bucket: "harbour", CloudCredentialName: "fleet-default:keys"})
 	if got := secret(); string(got["etcd-s3-secret-key"]) != "hush" || string(got["etcd-s3-bucket"]) != "harbour" {
 		t.Errorf("it gets %d values", len(got))
 	}
@@ -238,12 +238,12 @@ func TestNothingIsSignedForAnEndpointOfOnesOwn(t *testing.T) {
 	evil := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	t.Cleanup(evil.Close)
 	b.Keys("AKIA", "hush")
-	b.Bucket(&etcdspec.S3{Endpoint: strings.TrimPrefix(evil.URL, "https://"), SkipSSLVerify: true, Bucket: "harbour", CloudCredentialName: "fleet-default:keys"})
+	b.Bucket(&clusterspec.S3{Endpoint: strings.TrimPrefix(evil.URL, "https://"), SkipSSLVerify: true, Bucket: "harbour", CloudCredentialName: "fleet-default:keys"})
 	m := &Controller{State: b.State, Client: func(records.ClusterKey) (kubernetes.Interface, error) { return nil, errors.New("no tunnel") }, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }}
 	for name, granted := range map[string]map[string]records.Granted{
 		"no right":                       nil,
 		"a right for its own place":      {"Secret/fleet-default/keys": {UID: "uid-keys"}},
-		"a right to another of its name": {"Secret/fleet-default/keys": {UID: "uid-before", Bucket: &etcdspec.S3{}}},
+		"a right to another of its name": {"Secret/fleet-default/keys": {UID: "uid-before", Bucket: &clusterspec.S3{}}},
 	} {
 		if _, err := b.Clusters.Modify(t.Context(), string(key), func(c records.Cluster) (records.Cluster, error) {
 			c.Granted = granted
@@ -263,7 +263,7 @@ func TestNothingIsSignedForAnEndpointOfOnesOwn(t *testing.T) {
 // TestWhatTheClusterListsOfS3 counts where the server has no keys of the bucket itself.
 func TestWhatTheClusterListsOfS3(t *testing.T) {
 	b := newBench(t)
-	b.Bucket(&etcdspec.S3{Bucket: "harbour", Endpoint: "s3.lan"})
+	b.Bucket(&clusterspec.S3{Bucket: "harbour", Endpoint: "s3.lan"})
 	items := []map[string]any{item("away", "s3", "s3://harbour/away"), item("refused", "s3", "")}
 	items[0]["metadata"] = map[string]any{"annotations": map[string]string{"etcd.k3s.cattle.io/snapshot-token-hash": "ffffffffffff"}}
 	items[1]["status"].(map[string]any)["error"] = map[string]any{"message": "Access Denied."}
@@ -290,7 +290,7 @@ func TestWhatIsWatched(t *testing.T) {
 			t.Errorf("%s queues %q", what, got)
 		}
 	}
-	b.Bucket(&etcdspec.S3{Bucket: "harbour", CloudCredentialName: "fleet-default:keys"})
+	b.Bucket(&clusterspec.S3{Bucket: "harbour", CloudCredentialName: "fleet-default:keys"})
 	expect("another document", string(key))
 	b.Keys("AKIA", "hush")
 	expect("another Secret", string(key))

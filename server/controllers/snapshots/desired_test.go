@@ -14,7 +14,7 @@ import (
 
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/installers/snapshots/bucket"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/test/harbour"
@@ -108,7 +108,7 @@ func TestTheSameFile(t *testing.T) {
 func TestWhatIsNotTheServersToChange(t *testing.T) {
 	b := newBench(t)
 	b.Keys("AKIA", "hush")
-	b.Bucket(&etcdspec.S3{Bucket: "harbour", CloudCredentialName: "fleet-default:keys"})
+	b.Bucket(&clusterspec.S3{Bucket: "harbour", CloudCredentialName: "fleet-default:keys"})
 	b.Must(b.Clusters.Modify(t.Context(), string(key), func(c records.Cluster) (records.Cluster, error) { c.Exported = &records.Exported{}; return c, nil }))
 	m := &Controller{State: b.State, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }} // a client would be asked for
 	if err := b.deliver(m); err != nil {

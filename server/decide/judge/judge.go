@@ -10,7 +10,6 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/decide/catalogue"
-	"github.com/drover-project/drover/server/decide/causes"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
@@ -83,7 +82,7 @@ func Found(p *pass.Pass, m *pass.Member) (pass.Finding, string) {
 			NextStep: "on the host: journalctl -u rancher-system-agent",
 		}}, pass.StatusFailed
 	}
-	said := causes.Of(m.Data(), p.Unit(m.Machine))
+	said := Of(m.Data(), p.Unit(m.Machine))
 	waiting := pass.Finding{Condition: records.Condition{State: records.ApplyingPlan}, Node: p.NodeOf(m)}
 	switch {
 	case report.Failed:
@@ -135,17 +134,17 @@ func Failed(p *pass.Pass, m *pass.Member) pass.Finding {
 	if err != nil {
 		o = plans.Outcome{} // found has said so
 	}
-	name, output := causes.FailingOutput(m.Data(), o)
+	name, output := failingOutput(m.Data(), o)
 	reason := o.FailedOutput[plans.FailureOutput]
-	v.Failure = &records.PlanFailure{Checksum: plans.Checksum(m.Data()[plans.KeyPlan]), Instruction: name, Output: causes.Tail(slices.Concat(output, reason), MaxOutput)}
+	v.Failure = &records.PlanFailure{Checksum: plans.Checksum(m.Data()[plans.KeyPlan]), Instruction: name, Output: tail(slices.Concat(output, reason), MaxOutput)}
 	host := pass.DescribeHost(m.Machine)
 	switch {
 	case name != "":
 		// How it ended comes first, and then what it said last, which is what a person wants to know.
-		how := strings.TrimPrefix(causes.LastLine(reason), ": instruction "+name)
-		v.Cause = fmt.Sprintf("instruction %q of plan %s failed on %s%s%s", name, pass.ShortPlan(m.Data()), host, how, causes.LastLine(output))
+		how := strings.TrimPrefix(lastLine(reason), ": instruction "+name)
+		v.Cause = fmt.Sprintf("instruction %q of plan %s failed on %s%s%s", name, pass.ShortPlan(m.Data()), host, how, lastLine(output))
 	case len(reason) > 0:
-		v.Cause = fmt.Sprintf("plan %s could not be applied on %s%s", pass.ShortPlan(m.Data()), host, causes.LastLine(reason))
+		v.Cause = fmt.Sprintf("plan %s could not be applied on %s%s", pass.ShortPlan(m.Data()), host, lastLine(reason))
 	default:
 		v.Cause = fmt.Sprintf("error applying plan -- check rancher-system-agent.service and %s.service logs on node for more information", p.Unit(m.Machine))
 	}

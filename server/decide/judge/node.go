@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/decide/catalogue"
-	"github.com/drover-project/drover/server/decide/causes"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
@@ -72,7 +71,7 @@ func judgeNode(p *pass.Pass, m *pass.Member, node *records.NodeRef, sick []strin
 		v.NextStep = "a cloud controller of the cluster has to set it; see its log"
 		return v, "waiting for node ref"
 	case !node.Ready:
-		wait(catalogue.NodeNotReady, "condition Ready of node "+node.Name, "node %s is not Ready: %s%s", node.Name, node.NotReady, causes.Of(m.Data(), p.Unit(m.Machine)).Words(false))
+		wait(catalogue.NodeNotReady, "condition Ready of node "+node.Name, "node %s is not Ready: %s%s", node.Name, node.NotReady, Of(m.Data(), p.Unit(m.Machine)).Words(false))
 		if pass.WasActive(m.Machine) { // it has registered long ago
 			v.State, v.NextStep = records.Unavailable, p.LookAtHost(m.Machine)
 		}
@@ -121,7 +120,7 @@ func unseen(p *pass.Pass, m *pass.Member, sick []string) pass.Finding {
 	v.State = records.Unavailable
 	v.NextStep = p.LookAtHost(m.Machine)
 	when := since.UTC().Format(time.RFC3339)
-	quorum, way := causes.LostQuorum(etcdSeen(p))
+	quorum, way := LostQuorum(etcdSeen(p))
 	switch {
 	case !m.Agent.Connected:
 		v.Code = string(catalogue.HostLost)
@@ -132,7 +131,7 @@ func unseen(p *pass.Pass, m *pass.Member, sick []string) pass.Finding {
 		v.Code, v.Cause, v.WaitingFor, v.NextStep = string(catalogue.QuorumLost), quorum, "members of etcd to come back, or a restore", way
 	case len(sick) > 0:
 		v.Code = string(catalogue.UnitDown)
-		v.Cause = fmt.Sprintf("%s does not work on %s since %s: not healthy: %s; %s%s", p.Unit(m.Machine), pass.DescribeHost(m.Machine), when, strings.Join(sick, ", "), p.API.Cause, causes.Of(m.Data(), p.Unit(m.Machine)).Words(false))
+		v.Cause = fmt.Sprintf("%s does not work on %s since %s: not healthy: %s; %s%s", p.Unit(m.Machine), pass.DescribeHost(m.Machine), when, strings.Join(sick, ", "), p.API.Cause, Of(m.Data(), p.Unit(m.Machine)).Words(false))
 		v.WaitingFor = "probes " + strings.Join(sick, ", ") + " of " + m.Name
 	default:
 		v.Cause = fmt.Sprintf("the server has no connection to the cluster on %s since %s: %s", pass.DescribeHost(m.Machine), when, p.API.Cause)
@@ -166,13 +165,13 @@ func agentLost(p *pass.Pass, m *pass.Member, node *records.NodeRef) pass.Finding
 
 // etcdSeen are the members of the cluster's etcd, and who of them is gone as far as hosts can be asked. A probe of etcd is no
 // sign: of a member that is there it fails when others are gone.
-func etcdSeen(p *pass.Pass) []causes.Member {
-	var all []causes.Member
+func etcdSeen(p *pass.Pass) []Member {
+	var all []Member
 	if p.Restoring() {
 		return nil // it begins a new etcd
 	}
 	for _, m := range p.EtcdMembers() {
-		one := causes.Member{Name: m.Name, Gone: causes.Of(m.Data(), p.Unit(m.Machine)).Down()}
+		one := Member{Name: m.Name, Gone: Of(m.Data(), p.Unit(m.Machine)).Down()}
 		if absent, _ := p.AgentAbsent(m); absent {
 			one.Gone = pass.Presence(m.Agent)
 		}

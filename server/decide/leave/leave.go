@@ -9,7 +9,6 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/decide/catalogue"
-	"github.com/drover-project/drover/server/decide/causes"
 	"github.com/drover-project/drover/server/decide/desired"
 	"github.com/drover-project/drover/server/decide/judge"
 	"github.com/drover-project/drover/server/decide/pass"
@@ -171,7 +170,7 @@ func uninstall(p *pass.Pass, m *pass.Member) {
 		m.Condition = leaving(catalogue.UninstallAway, "the agent on "+m.Name+" to connect", "switch the host on, or forget the machine, with what is left on its host: drover machines rm "+m.Name+" --force",
 			"%s is not cleaned yet; %s", host, pass.Presence(m.Agent))
 	default:
-		m.Condition = leaving(catalogue.Uninstalling, "the host of "+m.Name+" to be clean", "", "the agent on %s removes %s%s", host, p.Distribution.Name, causes.Of(m.Data(), p.Unit(m.Machine)).Words(true))
+		m.Condition = leaving(catalogue.Uninstalling, "the host of "+m.Name+" to be clean", "", "the agent on %s removes %s%s", host, p.Distribution.Name, judge.Of(m.Data(), p.Unit(m.Machine)).Words(true))
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/window"
 )
 
 // Daytwo says that an operation on a running cluster is under way, such as a snapshot, a restore or a rotation. Nothing else begins on the cluster's machines then.
@@ -125,18 +124,18 @@ func RetryDelay(attempt int) time.Duration {
 type WindowState struct {
 	// Text is empty for a cluster without one.
 	Text string
-	window.State
+	clusterspec.WindowState
 	// fault is why they cannot be read; nothing restarts then.
 	fault error
 }
 
 // Window is how the maintenance windows of a cluster are at a time, and what they are; the text is empty for a cluster
 // without one, which may always be disturbed. The error says why they cannot be read.
-func Window(c records.Cluster, now time.Time) (text string, s window.State, err error) {
+func Window(c records.Cluster, now time.Time) (text string, s clusterspec.WindowState, err error) {
 	if text = c.Annotations[clusterspec.MaintenanceWindow]; text == "" {
-		return "", window.State{Open: true}, nil
+		return "", clusterspec.WindowState{Open: true}, nil
 	}
-	all, err := window.Parse(text)
+	all, err := clusterspec.ParseWindows(text)
 	if err != nil {
 		return text, s, fmt.Errorf("the maintenance window %.80q of cluster %s cannot be read: %w", text, c.Name, err)
 	}
@@ -146,7 +145,7 @@ func Window(c records.Cluster, now time.Time) (text string, s window.State, err 
 // Windowed is how the maintenance windows of the cluster are now.
 func (s Snapshot) Windowed() WindowState {
 	var w WindowState
-	w.Text, w.State, w.fault = Window(s.Cluster, s.Now)
+	w.Text, w.WindowState, w.fault = Window(s.Cluster, s.Now)
 	return w
 }
 
@@ -163,7 +162,7 @@ func (w WindowState) Opens() string {
 	if w.fault != nil {
 		return w.fault.Error()
 	}
-	return window.Opens(w.Text, w.State)
+	return clusterspec.WindowOpens(w.Text, w.WindowState)
 }
 
 // Hurried says that a user has the operation not wait for the window.

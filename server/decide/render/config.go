@@ -12,7 +12,6 @@ import (
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/clusterspec/args"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/snapshotbucket"
 )
@@ -115,10 +114,10 @@ func (r render) merged() map[string]any {
 		release = *r.Release
 	}
 	config := map[string]any{}
-	args.Merge(config, r.rke.MachineGlobalConfig, release)
+	clusterspec.MergeArgs(config, r.rke.MachineGlobalConfig, release)
 	for _, s := range r.rke.MachineSelectorConfig {
 		if s.MachineLabelSelector.Matches(r.Machine.Labels) {
-			args.Merge(config, s.Config, release)
+			clusterspec.MergeArgs(config, s.Config, release)
 		}
 	}
 	return config

@@ -14,7 +14,6 @@ import (
 	"github.com/go-ldap/ldap/v3"
 
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/auth/throttle"
 	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/people"
@@ -146,7 +145,7 @@ func TestWrongPasswordsAreCounted(t *testing.T) {
 		return err
 	}
 	const here, there = "192.0.2.1:1", "192.0.2.2:1"
-	for range throttle.MaxOfUser + 1 {
+	for range auth.MaxFailuresOfUser + 1 {
 		if err := login("ann", annsPassword, here); err != nil {
 			t.Fatalf("the right one: %v", err)
 		}
@@ -154,7 +153,7 @@ func TestWrongPasswordsAreCounted(t *testing.T) {
 	for range maxAsking {
 		d.asking <- struct{}{}
 	}
-	for range throttle.MaxOfUser + 1 {
+	for range auth.MaxFailuresOfUser + 1 {
 		if _, busy := errors.AsType[*auth.BusyError](login("ann", annsPassword, here)); !busy {
 			t.Fatal("more ask than may")
 		}
@@ -162,7 +161,7 @@ func TestWrongPasswordsAreCounted(t *testing.T) {
 	for range maxAsking {
 		<-d.asking
 	}
-	for range throttle.MaxOfUser {
+	for range auth.MaxFailuresOfUser {
 		if err := login("ann", "wrong", here); !errors.Is(err, auth.ErrWrongPassword) {
 			t.Fatalf("a wrong one: %v", err)
 		}
@@ -175,7 +174,7 @@ func TestWrongPasswordsAreCounted(t *testing.T) {
 	if err := login("ann", annsPassword, there); err != nil {
 		t.Errorf("from elsewhere: %v", err)
 	}
-	for range throttle.MaxOfUser {
+	for range auth.MaxFailuresOfUser {
 		if err := login("bob", "", here); !errors.Is(err, auth.ErrWrongPassword) {
 			t.Fatalf("an empty one: %v", err)
 		}
@@ -184,7 +183,7 @@ func TestWrongPasswordsAreCounted(t *testing.T) {
 		t.Error("empty ones are not counted")
 	}
 	stop()
-	for range throttle.MaxOfUser + 1 {
+	for range auth.MaxFailuresOfUser + 1 {
 		if _, away := errors.AsType[*directories.UnavailableError](login("eve", "wrong", there)); !away {
 			t.Fatal("a directory that is away says something of a password")
 		}

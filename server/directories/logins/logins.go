@@ -12,9 +12,8 @@ import (
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/directories"
-	"github.com/drover-project/drover/server/directories/github"
 	"github.com/drover-project/drover/server/directories/ldap"
-	"github.com/drover-project/drover/server/directories/oidc"
+	"github.com/drover-project/drover/server/directories/web"
 	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/records"
@@ -73,9 +72,9 @@ func (d *Desk) open(c records.Directory) (s side, err error) {
 	case c.LDAP != nil:
 		s.passwords = ldap.Open(c.Kind, *c.LDAP, d.Outgoing.Configured(c.LDAP.URL), d.turns[c.Kind])
 	case c.OIDC != nil:
-		s.browsers, err = oidc.Open(*c.OIDC, d.Outgoing.Configured(c.OIDC.Issuer), d.Now)
+		s.browsers, err = web.OpenOIDC(*c.OIDC, d.Outgoing.Configured(c.OIDC.Issuer), d.Now)
 	case c.GitHub != nil:
-		s.browsers, err = github.Open(*c.GitHub, d.Outgoing)
+		s.browsers, err = web.OpenGitHub(*c.GitHub, d.Outgoing)
 	default:
 		err = fmt.Errorf("directory %s has no configuration", c.Kind)
 	}

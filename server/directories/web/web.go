@@ -1,4 +1,4 @@
-// Package web is the client by which directories are asked over HTTPS: it trusts what the configuration says, gives up after
+// Package web has the directories that are asked over HTTPS, GitHub and OpenID Connect, and their client: it trusts what the configuration says, gives up after
 // a time, and reads no endless answer.
 package web
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/drover-project/drover/server/connlimit"
 	"github.com/drover-project/drover/server/downstream"
-	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -56,7 +55,7 @@ func TestAWatchOfHours(t *testing.T) {
 		const life, silence = time.Hour, 3 * time.Hour
 		began := time.Now()
 		var tokens []time.Time
-		p.Token = func(context.Context, records.ClusterKey, accounts.Person) (string, error) {
+		p.Token = func(context.Context, records.ClusterKey, downstream.Person) (string, error) {
 			tokens = append(tokens, time.Now())
 			return time.Now().Format(time.RFC3339), nil
 		}

@@ -20,10 +20,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/auth/proof"
 	"github.com/drover-project/drover/server/downstream"
-	"github.com/drover-project/drover/server/downstream/accounts"
-	"github.com/drover-project/drover/server/downstream/resend"
 	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -45,7 +42,7 @@ type Proxy struct {
 	Way func(records.ClusterKey, downstream.Credentials) http.RoundTripper
 	// Token is a token of the account that a person has in a cluster; Refused says that the cluster
 	// did not take one.
-	Token   func(context.Context, records.ClusterKey, accounts.Person) (string, error)
+	Token   func(context.Context, records.ClusterKey, downstream.Person) (string, error)
 	Refused func(cluster records.ClusterKey, userID, token string)
 	// Membership records the project of a namespace that a person makes in one; nil records none.
 	Membership *membership.Membership
@@ -101,7 +98,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 		},
 		ModifyResponse: func(answer *http.Response) error {
 			warn(answer.Header, joins.made(r.Context(), answer))
-			if proof.ByCookie(r) {
+			if auth.IsByCookie(r) {
 				confine(answer.Header)
 			}
 			return nil
@@ -117,7 +114,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 	}
 	ctx, end := p.within(r.Context(), id, caller, to.person)
 	defer end()
-	if resend.IsWatch(r) {
+	if downstream.IsWatch(r) {
 		w = &watched{ResponseWriter: w, stalled: cmp.Or(p.Stalled, defaultStalled)}
 	}
 	if r.Header.Get("Upgrade") != "" {
@@ -174,7 +171,7 @@ func (p *Proxy) find(id string, caller auth.Identity) (records.Cluster, *status)
 
 // within is a context that ends with the token by which a request came, and with the rights that the cluster gave it for, those of groups
 // that the cluster alone knows of among them: a watch, a log or a shell lasts no longer.
-func (p *Proxy) within(ctx context.Context, id string, caller auth.Identity, began accounts.Person) (context.Context, func()) {
+func (p *Proxy) within(ctx context.Context, id string, caller auth.Identity, began downstream.Person) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	if p.Until == nil {
 		return ctx, cancel

@@ -15,21 +15,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/downstream"
-	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/google/go-cmp/cmp"
 )
 
 // upstream is a cluster: it records what reaches it, and as whom the way there was taken.
 type upstream struct {
 	requests []*http.Request
 	as       []downstream.Credentials
-	persons  []accounts.Person
+	persons  []downstream.Person
 	refused  []string
 	// reject is a token that the cluster does not take; fails is what happens to every request, noToken to who asks for a token.
 	reject         string
@@ -71,7 +71,7 @@ func newProxy(t *testing.T, u *upstream) *Proxy {
 			u.as = append(u.as, as)
 			return u
 		},
-		Token: func(_ context.Context, key records.ClusterKey, p accounts.Person) (string, error) {
+		Token: func(_ context.Context, key records.ClusterKey, p downstream.Person) (string, error) {
 			u.persons = append(u.persons, p)
 			return fmt.Sprint("account-", len(u.persons)), u.noToken
 		},
@@ -124,8 +124,8 @@ func TestTheCallerActsUnderTheirOwnName(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	person := accounts.Person{ID: "user-abcde", Groups: want["Impersonate-Group"], Extra: map[string][]string{"username": {"admin"}, "principalid": {"local://user-abcde"}}}
-	if diff := cmp.Diff([]accounts.Person{person}, u.persons); diff != "" {
+	person := downstream.Person{ID: "user-abcde", Groups: want["Impersonate-Group"], Extra: map[string][]string{"username": {"admin"}, "principalid": {"local://user-abcde"}}}
+	if diff := cmp.Diff([]downstream.Person{person}, u.persons); diff != "" {
 		t.Errorf("the account is for somebody else: %s", diff)
 	}
 	if diff := cmp.Diff([]downstream.Credentials{downstream.NoCredentials}, u.as); diff != "" {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/downstream"
-	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 )
@@ -23,7 +22,7 @@ const (
 )
 
 // personOf is a caller as clusters know them, with the groups of directories. Who owns a cluster has all rights in it.
-func (p *Proxy) personOf(caller auth.Identity, owns bool) accounts.Person {
+func (p *Proxy) personOf(caller auth.Identity, owns bool) downstream.Person {
 	user, _ := p.State.Users.Get(caller.UserID) // there is one: the caller is logged in
 	groups := append(slices.Clone(user.Value.Groups), "system:authenticated", "system:cattle:authenticated")
 	if owns {
@@ -33,7 +32,7 @@ func (p *Proxy) personOf(caller auth.Identity, owns bool) accounts.Person {
 	if caller.Username != "" {
 		extra["username"] = []string{caller.Username}
 	}
-	return accounts.Person{ID: caller.UserID, Groups: groups, Extra: extra}
+	return downstream.Person{ID: caller.UserID, Groups: groups, Extra: extra}
 }
 
 // impersonation is what a caller wants to act as: the headers of impersonation in a request.
@@ -86,7 +85,7 @@ type destination struct {
 	proxy   *Proxy
 	cluster records.Cluster
 	caller  auth.Identity
-	person  accounts.Person
+	person  downstream.Person
 	// wish is as whom the caller, who owns the cluster, wants to act instead; empty for no other.
 	wish http.Header
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/server/downstream/resend"
+	"github.com/drover-project/drover/server/downstream"
 )
 
 const (
@@ -42,7 +42,7 @@ func (p *Proxy) impatient(way http.RoundTripper, r *http.Request) (*http.Respons
 
 // longRunning says that an answer may begin late, as API servers see it: watches, and what leads to a container.
 func longRunning(r *http.Request) bool {
-	if r.Header.Get("Upgrade") != "" || resend.IsWatch(r) {
+	if r.Header.Get("Upgrade") != "" || downstream.IsWatch(r) {
 		return true
 	}
 	for part := range strings.SplitSeq(r.URL.Path, "/") {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/downstream"
-	"github.com/drover-project/drover/server/downstream/resend"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -43,7 +42,7 @@ func TestLongRunning(t *testing.T) {
 	}
 	upgrade := httptest.NewRequest(http.MethodGet, "/anything", nil)
 	upgrade.Header.Set("Upgrade", "SPDY/3.1")
-	if !longRunning(upgrade) || resend.IsWatch(upgrade) {
+	if !longRunning(upgrade) || downstream.IsWatch(upgrade) {
 		t.Error("an upgrade")
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-project/drover/rke1/config/check"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
-	"github.com/drover-project/drover/server/clusterspec/rke1doc"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -83,7 +83,7 @@ func Check(in Input) (warnings []string, err error) {
 	filled := config.WithDefaults(c, Known(in.Versions))
 	errs, found := check.Cluster(filled, Known(in.Versions), nil)
 	for i := range errs {
-		errs[i].Path = rke1doc.Path + "." + errs[i].Path
+		errs[i].Path = clusterspec.RKE1Path + "." + errs[i].Path
 	}
 	for _, w := range found {
 		warnings = append(warnings, w.Path+": "+w.Reason)
@@ -92,7 +92,7 @@ func Check(in Input) (warnings []string, err error) {
 		return warnings, errs
 	}
 	if _, err := addons.Of(&filled, in.Versions); err != nil { // else a run would end with it, after its containers
-		return warnings, fmt.Errorf("%s: %w", rke1doc.Path, err)
+		return warnings, fmt.Errorf("%s: %w", clusterspec.RKE1Path, err)
 	}
 	return warnings, nil
 }

@@ -5,7 +5,6 @@ package desired
 import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/clusterspec/rke1doc"
 )
 
 // Version is the Kubernetes version that a cluster's document asks for; of an RKE1 cluster that of its config, which may leave it open.
@@ -22,16 +21,16 @@ func Version(s clusterspec.Spec) string {
 
 // Public is an RKE1 config without what is secret in it, or may be: passwords, keys, and texts of users that are passed on.
 // Of a cluster without one it is empty.
-func Public(s clusterspec.Spec) *rke1doc.Config {
+func Public(s clusterspec.Spec) *clusterspec.RKE1Config {
 	if !s.RKE1() {
-		return new(rke1doc.Config)
+		return new(clusterspec.RKE1Config)
 	}
 	return PublicConfig(*s.RancherKubernetesEngineConfig)
 }
 
 // PublicConfig is Public of a config alone.
-func PublicConfig(text rke1doc.Config) *rke1doc.Config {
-	none := new(rke1doc.Config)
+func PublicConfig(text clusterspec.RKE1Config) *clusterspec.RKE1Config {
+	none := new(clusterspec.RKE1Config)
 	c, err := text.Cluster()
 	if err != nil {
 		return none
@@ -50,7 +49,7 @@ func PublicConfig(text rke1doc.Config) *rke1doc.Config {
 		e.CustomConfig = nil
 	}
 	c.Addons = ""
-	public, err := rke1doc.New(c)
+	public, err := clusterspec.NewRKE1Config(c)
 	if err != nil {
 		return none
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/window"
 )
 
 // Outside is what an operation waits for that would restart containers of a running cluster outside of its maintenance window, and when
@@ -23,7 +22,7 @@ func (s Snapshot) Outside(o operations.Operation) *operations.Wait {
 		return nil
 	}
 	wait := &operations.Wait{Object: "cluster " + s.Cluster.Name, NextStep: "drover operations hurry " + o.ID + " does it now"}
-	all, err := window.Parse(text)
+	all, err := clusterspec.ParseWindows(text)
 	if err != nil {
 		wait.Cause = fmt.Sprintf("nothing restarts: the maintenance window %.80q of cluster %s cannot be read: %v", text, s.Cluster.Name, err)
 		return wait
@@ -32,7 +31,7 @@ func (s Snapshot) Outside(o operations.Operation) *operations.Wait {
 	if now.Open {
 		return nil
 	}
-	wait.Cause, wait.Until = "nothing restarts now: "+window.Opens(all.String(), now), now.Change
+	wait.Cause, wait.Until = "nothing restarts now: "+clusterspec.WindowOpens(all.String(), now), now.Change
 	return wait
 }
 

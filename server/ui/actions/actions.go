@@ -16,7 +16,6 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/ui"
-	"github.com/drover-project/drover/server/ui/idempotency"
 )
 
 // Action is something that people do.
@@ -121,7 +120,7 @@ type Pages struct {
 	Facts   ui.Facts
 	Now     func() time.Time
 	actions []Action
-	once    idempotency.Forms[outcome]
+	once    ui.Forms[outcome]
 }
 
 // mostForms is how many forms are remembered.
@@ -129,7 +128,7 @@ const mostForms = 10_000
 
 // New makes the pages of all actions.
 func New(u *ui.UI, facts ui.Facts, now func() time.Time) *Pages {
-	p := &Pages{UI: u, Facts: facts, Now: now, once: idempotency.Forms[outcome]{Now: now, Most: mostForms, Later: later}}
+	p := &Pages{UI: u, Facts: facts, Now: now, once: ui.Forms[outcome]{Now: now, Most: mostForms, Later: later}}
 	for _, some := range [][]Action{ofClusters(), ofDayTwo(), ofMachines(), ofOperations(), ofPeople(), ofRoles(), ofFleets()} {
 		p.actions = append(p.actions, some...)
 	}
@@ -216,7 +215,7 @@ type formView struct {
 
 // form is the page of an action with what was given.
 func (p *Pages) form(c *route.Call, d Action, s Subject, given Given, fault string) (ui.View, error) {
-	v := formView{Action: d, On: s, Here: d.urlOf(s), Form: auth.FormToken(c.R), Key: idempotency.NewKey(), Fault: fault}
+	v := formView{Action: d, On: s, Here: d.urlOf(s), Form: auth.FormToken(c.R), Key: ui.NewFormKey(), Fault: fault}
 	if d.Fields != nil {
 		v.Fields = d.Fields(s, Known{Facts: p.Facts, Who: c.Who})
 	}

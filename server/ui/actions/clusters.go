@@ -12,7 +12,6 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/ui"
-	"github.com/drover-project/drover/server/ui/shell"
 )
 
 // at is where drover's own API has the cluster.
@@ -39,7 +38,7 @@ func paused(s Subject) bool { return s.Cluster.Paused }
 
 // command is a drover command on a cluster.
 func command(words string) func(Subject, Given) string {
-	return func(s Subject, _ Given) string { return shell.Line("drover "+words, []string{s.Name}) }
+	return func(s Subject, _ Given) string { return ui.ShellLine("drover "+words, []string{s.Name}) }
 }
 
 func ofClusters() []Action {
@@ -83,9 +82,9 @@ func ofClusters() []Action {
 			},
 			Command: func(s Subject, g Given) string {
 				if g.Text("window") == "" {
-					return shell.Line("drover clusters window", []string{s.Name}, "--clear")
+					return ui.ShellLine("drover clusters window", []string{s.Name}, "--clear")
 				}
-				return shell.Line("drover clusters window", []string{s.Name}, shell.Flag("--set", g.Text("window")))
+				return ui.ShellLine("drover clusters window", []string{s.Name}, ui.ShellFlag("--set", g.Text("window")))
 			},
 		},
 		{
@@ -105,7 +104,7 @@ func ofClusters() []Action {
 			},
 			Next: func(Subject, route.Reply) string { return ui.Home + "clusters" }, // its own page is gone any moment
 			Command: func(s Subject, g Given) string {
-				return shell.Line("drover clusters rm", []string{s.Name}, "--yes", g.flag("uninstall"))
+				return ui.ShellLine("drover clusters rm", []string{s.Name}, "--yes", g.flag("uninstall"))
 			},
 		},
 	}
@@ -153,7 +152,7 @@ func upgrade() Action {
 			return send(http.MethodPost, s.at()+"/upgrade?"+q.Encode(), apitypes.AskedUpgrade{Version: g.Text("version")})
 		},
 		Command: func(s Subject, g Given) string {
-			return shell.Line("drover clusters upgrade", []string{s.Name}, shell.Flag("--to", orWord(g.Text("version"), "VERSION")), g.flag("no-snapshot"), g.flag("now"))
+			return ui.ShellLine("drover clusters upgrade", []string{s.Name}, ui.ShellFlag("--to", orWord(g.Text("version"), "VERSION")), g.flag("no-snapshot"), g.flag("now"))
 		},
 		Next: func(s Subject, reply route.Reply) string {
 			var answer apitypes.Upgrade

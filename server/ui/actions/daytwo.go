@@ -10,7 +10,6 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/ui"
-	"github.com/drover-project/drover/server/ui/shell"
 )
 
 // operation is an action that becomes an operation of a cluster, and is shown before.
@@ -44,7 +43,7 @@ func ofDayTwo() []Action {
 			return apitypes.Asked{Kind: operations.KindSnapshot, Snapshot: g.Text("name")}
 		},
 		func(s Subject, g Given) string {
-			return shell.Line("drover snapshots create", []string{s.Name}, shell.Flag("--name", g.Text("name")))
+			return ui.ShellLine("drover snapshots create", []string{s.Name}, ui.ShellFlag("--name", g.Text("name")))
 		})
 	snapshot.Fields = func(Subject, Known) []Field {
 		return []Field{{Name: "name", Label: "Name", Kind: "text", Hint: "may be left out; of k3s and RKE2 it is the begin of the name"}}
@@ -83,7 +82,7 @@ func restore() Action {
 			return asked
 		},
 		func(s Subject, g Given) string {
-			return shell.Line("drover snapshots restore", []string{s.Name, orWord(g.Text("snapshot"), "SNAPSHOT")}, "--yes", shell.Flag("--mode", g.Text("mode")))
+			return ui.ShellLine("drover snapshots restore", []string{s.Name, orWord(g.Text("snapshot"), "SNAPSHOT")}, "--yes", ui.ShellFlag("--mode", g.Text("mode")))
 		})
 	d.Dangerous = true
 	d.Fields = func(s Subject, _ Known) []Field {
@@ -104,7 +103,7 @@ func rehearse() Action {
 			return apitypes.Asked{Kind: operations.KindRehearse, Snapshot: g.Text("snapshot"), Fleet: g.Text("fleet")}
 		},
 		func(s Subject, g Given) string {
-			return shell.Line("drover snapshots rehearse", []string{s.Name, orWord(g.Text("snapshot"), "SNAPSHOT")}, shell.Flag("--fleet", orWord(g.Text("fleet"), "FLEET")))
+			return ui.ShellLine("drover snapshots rehearse", []string{s.Name, orWord(g.Text("snapshot"), "SNAPSHOT")}, ui.ShellFlag("--fleet", orWord(g.Text("fleet"), "FLEET")))
 		})
 	d.Fits = func(s Subject) bool { return onHosts(s) && s.Cluster.Distribution == "k3s" }
 	d.Fields = func(s Subject, k Known) []Field {
@@ -140,9 +139,9 @@ func rehearsals() Action {
 		},
 		Command: func(s Subject, g Given) string {
 			if g.Text("every") == "" {
-				return shell.Line("drover clusters rehearsals", []string{s.Name}, "--off")
+				return ui.ShellLine("drover clusters rehearsals", []string{s.Name}, "--off")
 			}
-			return shell.Line("drover clusters rehearsals", []string{s.Name}, shell.Flag("--every", g.Text("every")), shell.Flag("--fleet", orWord(g.Text("fleet"), "FLEET")))
+			return ui.ShellLine("drover clusters rehearsals", []string{s.Name}, ui.ShellFlag("--every", g.Text("every")), ui.ShellFlag("--fleet", orWord(g.Text("fleet"), "FLEET")))
 		},
 	}
 }

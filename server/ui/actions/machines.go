@@ -12,7 +12,6 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/ui"
-	"github.com/drover-project/drover/server/ui/shell"
 )
 
 // machineAt is where drover's own API has the machine.
@@ -30,7 +29,7 @@ func node(action, title, about, done string) Action {
 		Ask: func(s Subject, _ Given) route.Asked {
 			return post("/v3/nodes/" + url.PathEscape(s.ID) + "?action=" + action)
 		},
-		Command: func(s Subject, _ Given) string { return shell.Line("kubectl "+action, []string{s.Machine.Node.Name}) },
+		Command: func(s Subject, _ Given) string { return ui.ShellLine("kubectl "+action, []string{s.Machine.Node.Name}) },
 	}
 }
 
@@ -40,7 +39,7 @@ func ofMachines() []Action {
 		return send(http.MethodPost, "/v3/nodes/"+url.PathEscape(s.ID)+"?action=drain", map[string]any{"deleteLocalData": true, "ignoreDaemonSets": true})
 	}
 	drain.Command = func(s Subject, _ Given) string {
-		return shell.Line("kubectl drain", []string{s.Machine.Node.Name}, "--ignore-daemonsets", "--delete-emptydir-data")
+		return ui.ShellLine("kubectl drain", []string{s.Machine.Node.Name}, "--ignore-daemonsets", "--delete-emptydir-data")
 	}
 	return []Action{
 		node("cordon", "Cordon", "No new pods are put on the node; those that are there stay.", "No new pods are put on the node."),
@@ -57,7 +56,7 @@ func ofMachines() []Action {
 				return send(http.MethodPost, s.machineAt()+"/labels", labelChange(g.Text("labels")))
 			},
 			Command: func(s Subject, g Given) string {
-				return shell.Line("drover machines label", append([]string{s.Name}, strings.Fields(orWord(g.Text("labels"), "KEY=VALUE"))...))
+				return ui.ShellLine("drover machines label", append([]string{s.Name}, strings.Fields(orWord(g.Text("labels"), "KEY=VALUE"))...))
 			},
 		},
 		{
@@ -103,7 +102,7 @@ func removeMachine() Action {
 		},
 		Next: func(Subject, route.Reply) string { return ui.Home + "machines" }, // its own page is gone any moment
 		Command: func(s Subject, g Given) string {
-			return shell.Line("drover machines rm", []string{s.Name}, "--yes", g.flag("force"))
+			return ui.ShellLine("drover machines rm", []string{s.Name}, "--yes", g.flag("force"))
 		},
 	}
 }
@@ -117,7 +116,7 @@ func asked(name, title, about, done string, fits func(apitypes.Operation) bool) 
 		Ask: func(s Subject, _ Given) route.Asked {
 			return post("/v1-drover/operations/" + url.PathEscape(s.ID) + "/" + name)
 		},
-		Command: func(s Subject, _ Given) string { return shell.Line("drover operations "+name, []string{s.ID}) },
+		Command: func(s Subject, _ Given) string { return ui.ShellLine("drover operations "+name, []string{s.ID}) },
 	}
 }
 
@@ -148,7 +147,7 @@ func ofFleets() []Action {
 			},
 			Ask: func(_ Subject, g Given) route.Asked { return post(at(g.Text("name")) + "/join") },
 			Command: func(_ Subject, g Given) string {
-				return shell.Line("drover fleets join-command", []string{orWord(g.Text("name"), "NAME")})
+				return ui.ShellLine("drover fleets join-command", []string{orWord(g.Text("name"), "NAME")})
 			},
 			Shows: func(_ Subject, reply route.Reply) (Shown, error) {
 				var j apitypes.Join
@@ -172,7 +171,7 @@ func ofFleets() []Action {
 			},
 			Next: func(Subject, route.Reply) string { return ui.Home + "fleets" },
 			Command: func(s Subject, g Given) string {
-				return shell.Line("drover fleets rm", []string{s.Name}, "--yes", g.flag("force"))
+				return ui.ShellLine("drover fleets rm", []string{s.Name}, "--yes", g.flag("force"))
 			},
 		},
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/ui"
-	"github.com/drover-project/drover/server/ui/shell"
 )
 
 func userAt(s Subject) string { return "/v3/users/" + url.PathEscape(s.ID) }
@@ -102,7 +101,7 @@ func ofPeople() []Action {
 				return send(http.MethodPut, "/v3/settings/"+url.PathEscape(s.ID), map[string]any{"value": g.Text("value")})
 			},
 			Command: func(s Subject, g Given) string {
-				return shell.Line("drover settings set", []string{s.Name, g.Text("value")})
+				return ui.ShellLine("drover settings set", []string{s.Name, g.Text("value")})
 			},
 		},
 	}
@@ -130,13 +129,13 @@ func createUser(_ Subject, g Given) string {
 	case "":
 		role = "--global-role ''"
 	default:
-		role = shell.Flag("--global-role", g.Text("role"))
+		role = ui.ShellFlag("--global-role", g.Text("role"))
 	}
 	if g.On("mustchange") {
 		must = "--must-change"
 	}
-	return shell.Line("drover users create", []string{orWord(g.Text("username"), "USERNAME")},
-		shell.Flag("--name", g.Text("name")), shell.Flag("--description", g.Text("description")), role, must)
+	return ui.ShellLine("drover users create", []string{orWord(g.Text("username"), "USERNAME")},
+		ui.ShellFlag("--name", g.Text("name")), ui.ShellFlag("--description", g.Text("description")), role, must)
 }
 
 func newToken() Action {
@@ -161,7 +160,7 @@ func newToken() Action {
 			return send(http.MethodPost, "/v3/tokens", body)
 		},
 		Command: func(_ Subject, g Given) string {
-			return shell.Line("drover tokens create", nil, shell.Flag("--description", g.Text("description")), shell.Flag("--ttl", g.Text("ttl")), shell.Flag("--cluster", g.Text("cluster")))
+			return ui.ShellLine("drover tokens create", nil, ui.ShellFlag("--description", g.Text("description")), ui.ShellFlag("--ttl", g.Text("ttl")), ui.ShellFlag("--cluster", g.Text("cluster")))
 		},
 		Shows: func(_ Subject, reply route.Reply) (Shown, error) {
 			var made struct {
@@ -192,8 +191,8 @@ func ofRoles() []Action {
 				if g.Text("group") != "" {
 					to = "--group"
 				}
-				return shell.Line("drover bindings add", nil, shell.Flag("--cluster", g.Text("cluster")),
-					shell.Flag(to, orWord(g.Text("group")+g.Text("user"), "USER")), shell.Flag(role, orWord(g.Text("role"), "ROLE")))
+				return ui.ShellLine("drover bindings add", nil, ui.ShellFlag("--cluster", g.Text("cluster")),
+					ui.ShellFlag(to, orWord(g.Text("group")+g.Text("user"), "USER")), ui.ShellFlag(role, orWord(g.Text("role"), "ROLE")))
 			},
 		},
 		{

@@ -26,7 +26,6 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/ui"
-	"github.com/drover-project/drover/server/ui/idempotency"
 )
 
 // Editor serves the pages on which clusters are made and changed.
@@ -37,12 +36,12 @@ type Editor struct {
 	// Version is what a new cluster is offered.
 	Version func() string
 
-	once idempotency.Forms[applied]
+	once ui.Forms[applied]
 }
 
 // New makes the editor.
 func New(page *ui.UI, now func() time.Time, check func([]byte) error, version func() string) *Editor {
-	return &Editor{UI: page, Check: check, Version: version, once: idempotency.Forms[applied]{Now: now, Most: mostForms}}
+	return &Editor{UI: page, Check: check, Version: version, once: ui.Forms[applied]{Now: now, Most: mostForms}}
 }
 
 // mostForms is how many forms are remembered.
@@ -104,7 +103,7 @@ func (e *Editor) Form(c *route.Call) (route.Answer, error) {
 
 // begin is the page with the document as it is.
 func (e *Editor) begin(c *route.Call) (view, error) {
-	v := view{Here: newCluster, Form: auth.FormToken(c.R), Key: idempotency.NewKey()}
+	v := view{Here: newCluster, Form: auth.FormToken(c.R), Key: ui.NewFormKey()}
 	if at := clusterOf(c); at != "" {
 		v.Name, v.Here = c.Param("name"), ui.ClusterURL(c.Param("namespace")+"/"+c.Param("name"))+"/change"
 		var err error

@@ -6,18 +6,18 @@ import (
 	"slices"
 
 	"github.com/drover-project/drover/plans"
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/ui/picture"
+	"github.com/drover-project/drover/server/ui"
 	"github.com/drover-project/drover/server/views"
 )
 
 // etcd are the machines of a cluster with etcd, by name.
-func (s *Source) etcd(cl store.Document[records.Cluster], machines []*store.Document[records.Machine]) []picture.Member {
+func (s *Source) etcd(cl store.Document[records.Cluster], machines []*store.Document[records.Machine]) []ui.Member {
 	if cl.Value.Spec.Docker() && !cl.Value.Spec.RKE1() {
 		return nil // nothing is provisioned there
 	}
@@ -25,13 +25,13 @@ func (s *Source) etcd(cl store.Document[records.Cluster], machines []*store.Docu
 	if s.API != nil {
 		api = s.API(records.ClusterKey(cl.Key))
 	}
-	var all []picture.Member
+	var all []ui.Member
 	for _, m := range machines {
 		if !m.Value.Roles.Etcd {
 			continue
 		}
-		state := conditions.MachineState(&m.Value)
-		found := picture.Evidence{Joined: m.Value.Status.Member, Machine: state, Probed: s.probed(m.Value)}
+		state := k8sobjects.MachineState(&m.Value)
+		found := ui.Evidence{Joined: m.Value.Status.Member, Machine: state, Probed: s.probed(m.Value)}
 		if cl.Value.Spec.RKE1() {
 			found.Joined = s.deployed(cl.Key, m.Value)
 		}
@@ -41,9 +41,9 @@ func (s *Source) etcd(cl store.Document[records.Cluster], machines []*store.Docu
 		if code := catalogue.Code(m.Value.Status.Code); state != records.Active && (code == catalogue.NoAPI || code == catalogue.OutOfSight) {
 			found.Machine = "" // how its node is cannot be known
 		}
-		all = append(all, picture.Member{ID: m.Key, Name: picture.Host(views.OfMachine(*m)), State: string(state), Standing: found.Standing()})
+		all = append(all, ui.Member{ID: m.Key, Name: ui.Host(views.OfMachine(*m)), State: string(state), Standing: found.Standing()})
 	}
-	slices.SortFunc(all, picture.CompareMembers)
+	slices.SortFunc(all, ui.CompareMembers)
 	return all
 }
 

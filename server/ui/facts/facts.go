@@ -9,13 +9,13 @@ import (
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/installers/versions"
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/etcdops"
-	"github.com/drover-project/drover/server/hosts/presence"
+	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
@@ -41,7 +41,7 @@ type Source struct {
 	// API is what is seen of a cluster's own API, and Presence which servers there are and who is connected to which; nil knows
 	// nothing.
 	API      func(records.ClusterKey) observed.API
-	Presence *presence.Presence
+	Presence *hosts.Presence
 	// Leader is the identity of the server that leads; nil knows none.
 	Leader        func() string
 	Versions      func() *versions.Data
@@ -99,7 +99,7 @@ func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machi
 	key := records.ClusterKey(d.Key)
 	row := ui.ClusterRow{Cluster: views.OfCluster(d, len(machines)), Operation: s.underWay(who, d.Value.ID, key), Rehearsals: s.rehearsals(d.Key)}
 	for _, m := range machines {
-		is := string(conditions.MachineState(&m.Value))
+		is := string(k8sobjects.MachineState(&m.Value))
 		i := slices.IndexFunc(row.States, func(c ui.Count) bool { return c.State == is }) // there are few
 		if i < 0 {
 			i, row.States = len(row.States), append(row.States, ui.Count{State: is})

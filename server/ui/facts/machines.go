@@ -10,8 +10,8 @@ import (
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/decide/plandiff"
-	"github.com/drover-project/drover/server/hosts/presence"
+	"github.com/drover-project/drover/server/decide"
+	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/ui"
@@ -96,7 +96,7 @@ func (s *Source) why(who auth.Identity, d store.Document[records.Machine]) apity
 }
 
 // connections are those of a host, each with the server that it ends at.
-func connections(links []presence.Link) []ui.Connection {
+func connections(links []hosts.Link) []ui.Connection {
 	var all []ui.Connection
 	for _, l := range links {
 		all = append(all, ui.Connection{Server: l.Server.URL, Since: l.Since, Agent: l.Agent})
@@ -118,12 +118,12 @@ func (s *Source) plan(secret string, given bool) *ui.Plan {
 	}
 	outcome, _ := plans.ReadOutcome(d.Value.Data) // what cannot be read is not known
 	p := &ui.Plan{State: string(delivered.State), Checksum: delivered.Checksum(), Applied: outcome.LastApplyTime}
-	shown := plandiff.Rendered
+	shown := decide.Rendered
 	if given {
-		shown = plandiff.Public
+		shown = decide.Public
 	}
 	texts := map[string]string{}
-	for _, f := range plandiff.Files(plans.Plan{}, *parsed, shown) {
+	for _, f := range decide.Files(plans.Plan{}, *parsed, shown) {
 		texts[f.Path] = f.Diff
 	}
 	for _, f := range parsed.Files {

@@ -14,7 +14,6 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/auth/proof"
 	"github.com/drover-project/drover/server/ui"
 )
 
@@ -70,7 +69,7 @@ func ofScript(r *http.Request) bool {
 // find what an attacker wants them to send.
 func (p *Pages) showDraft(c *route.Call, over bool, status int) bool {
 	kind, _, _ := mime.ParseMediaType(c.R.Header.Get("Content-Type")) // one that cannot be read is none
-	if kind != "application/x-www-form-urlencoded" || proof.Foreign(c.R) {
+	if kind != "application/x-www-form-urlencoded" || auth.IsForeign(c.R) {
 		return false
 	}
 	form, err := ui.ReadForm(c, norman.PublicBody)

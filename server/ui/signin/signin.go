@@ -15,7 +15,6 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/auth/proof"
 	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/ui"
@@ -94,7 +93,7 @@ func (p *Pages) LogIn(c *route.Call) (route.Answer, error) {
 		v.Fault = fault
 		return route.Answer{}, p.showLogin(c, status, v)
 	}
-	if proof.Foreign(c.R) { // a page that logs people in as another user
+	if auth.IsForeign(c.R) { // a page that logs people in as another user
 		return refuse(http.StatusForbidden, "The form was sent from a page of another server. Log in here.")
 	}
 	if len(v.Username) > auth.MaxUsername {

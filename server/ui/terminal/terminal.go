@@ -18,7 +18,6 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/kubectl"
 	"github.com/drover-project/drover/server/ui"
-	"github.com/drover-project/drover/server/ui/idempotency"
 )
 
 // What a line may take. Who waits for a whole page sees nothing of it before its end, so that it is less there.
@@ -34,7 +33,7 @@ type Terminal struct {
 	ui     *ui.UI
 	runner *kubectl.Runner
 	idOf   func(key string) (id string, ok bool)
-	once   idempotency.Forms[ran]
+	once   ui.Forms[ran]
 }
 
 // Bounds of what is remembered of lines that ran, for buttons that are pressed twice.
@@ -60,7 +59,7 @@ func later(r ran) ran {
 // New makes the pages. Requests to clusters go to handler, which serves /k8s/clusters/ID/… ; idOf is the management id of a
 // cluster by "<namespace>/<name>".
 func New(page *ui.UI, handler http.Handler, idOf func(key string) (id string, ok bool), logger *slog.Logger) *Terminal {
-	return &Terminal{ui: page, runner: &kubectl.Runner{Handler: handler, Logger: logger}, idOf: idOf, once: idempotency.Forms[ran]{Now: time.Now, Most: mostForms, Later: later}}
+	return &Terminal{ui: page, runner: &kubectl.Runner{Handler: handler, Logger: logger}, idOf: idOf, once: ui.Forms[ran]{Now: time.Now, Most: mostForms, Later: later}}
 }
 
 // view is what the page shows.
@@ -97,7 +96,7 @@ func (t *Terminal) Page(r ui.Request) (ui.View, error) {
 // shown is the page of a cluster's terminal.
 func shown(name, key, form string, v view) ui.View {
 	home := (&url.URL{Path: ui.Home + "clusters/" + key}).String()
-	v.Form, v.Key = form, idempotency.NewKey()
+	v.Form, v.Key = form, ui.NewFormKey()
 	v.Action, v.MaxLine = home+"/terminal", kubectl.MaxLine
 	return ui.View{
 		Title: "Terminal of " + name, Template: "terminal", Data: v, Section: "clusters", Script: "terminal.js",

@@ -12,8 +12,8 @@ import (
 
 const module = "github.com/drover-project/drover/"
 
-// elsewhere are packages that ask neither hosts nor clusters: directories of people, and the other servers of a store.
-var elsewhere = []string{"server/directories", "server/hosts/relay", "server/discovery", "server/clientip"}
+// elsewhere is what asks neither hosts nor clusters: directories of people, and the other servers of a store.
+var elsewhere = []string{"server/directories", "server/discovery", "server/clientip", "server/hosts *Relay"}
 
 // Find is what the product's code asks of hosts and clusters, by "package function" and in the words of Question.Calls.
 func Find(dir string) (map[string][]string, error) {
@@ -29,12 +29,12 @@ func Find(dir string) (map[string][]string, error) {
 			return nil, e
 		}
 		name := strings.TrimPrefix(p.PkgPath, module)
-		if slices.ContainsFunc(elsewhere, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
-			continue
-		}
 		for _, file := range p.Syntax {
 			for _, declared := range file.Decls {
 				place := name + " " + functionOf(declared)
+				if slices.ContainsFunc(elsewhere, func(prefix string) bool { return strings.HasPrefix(place, prefix) }) {
+					continue
+				}
 				ast.Inspect(declared, func(n ast.Node) bool {
 					if call := named(p.TypesInfo, n); call != nil {
 						if word := asks(name, call); word != "" && !slices.Contains(found[place], word) {
@@ -95,7 +95,7 @@ var (
 		{regexp.MustCompile(`^\((?:\*net/http\.Transport|net/http\.RoundTripper)\)\.(RoundTrip)$`), "http.$1"},
 		{regexp.MustCompile(`^github\.com/drover-project/drover/plans\.((?:Read|Decode)\w*|ReadOutcome)$`), "plans.$1"},
 		{regexp.MustCompile(`^github\.com/drover-project/drover/tunnel/connect\.(Decode)$`), "connect.$1"},
-		{regexp.MustCompile(`^github\.com/drover-project/drover/server/registration/hostrequest\.(Read)$`), "hostrequest.$1"},
+		{regexp.MustCompile(`^github\.com/drover-project/drover/server/registration\.(readRequest)$`), "registration.$1"},
 	}
 )
 

@@ -1,0 +1,131 @@
+// What dashboards read over /v1 beside clusters: people, settings, nodes, tokens, preferences and features. They are changed over /v3.
+
+package api
+
+import (
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/server/api/access"
+	"github.com/drover-project/drover/server/api/k8sobjects"
+	"github.com/drover-project/drover/server/api/kube"
+	"github.com/drover-project/drover/server/api/secrets"
+	"github.com/drover-project/drover/server/api/steve"
+	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/people"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+)
+
+// typesOfV1 are those types.
+func (o Options) typesOfV1(p *people.People) []steve.Type {
+	types := []steve.Type{settingType(o.Settings, func(name string) int64 {
+		d, _ := o.State.Settings.Get(name)
+		return max(1, d.Revision)
+	})}
+	made := kube.People{State: o.State, People: p}
+	for _, k := range append(made.Kinds(), made.Namespaces()) {
+		types = append(types, personType(k))
+	}
+	types = append(types, (&secrets.API{State: o.State}).Type(),
+		nodes(o.State), tokens(o.State, o.Now), preferenceType(o.State), userPreferences(o.State, o.Now), features(), snapshots(o.State))
+	return append(types, none()...)
+}
+
+func typeSchema(kind, resource string, namespaced bool) steve.Schema {
+	return steve.Schema{Group: "management.cattle.io", Version: "v3", Kind: kind, Resource: resource, Namespaced: namespaced}
+}
+
+// shown are things as the type has them.
+func shown[T any](all []T, show func(T) steve.Seen) []steve.Seen {
+	seen := make([]steve.Seen, 0, len(all))
+	for _, one := range all {
+		seen = append(seen, show(one))
+	}
+	return seen
+}
+
+func nodes(s *state.State) steve.Type {
+	show := func(d store.Document[records.Machine]) steve.Seen {
+		return steve.Seen{
+			About:   auth.Object{Kind: auth.Machine, Key: k8sobjects.NodeID(d.Value), Cluster: d.Value.ClusterID},
+			Content: k8sobjects.Node(d), State: k8sobjects.MachineSummary(d.Value),
+		}
+	}
+	id := func(m records.Machine) string { return strings.Replace(k8sobjects.NodeID(m), ":", "/", 1) }
+	return steve.Type{
+		Schema: typeSchema("Node", "nodes", true), Of: auth.Machine, Collection: subscribe.Machines,
+		List: func() []steve.Seen {
+			var all []steve.Seen
+			for _, d := range s.Machines.List() {
+				if !d.Value.InFleet() {
+					all = append(all, show(d))
+				}
+			}
+			return all
+		},
+		Get: func(wanted string) (steve.Seen, bool) {
+			clusterID, _, _ := strings.Cut(wanted, "/")
+			cl, _ := s.ClustersByID.First(clusterID)
+			for _, d := range s.MachinesByCluster.Find(records.ClusterKey(cl.Key)) {
+				if id(d.Value) == wanted {
+					return show(*d), true
+				}
+			}
+			return steve.Seen{}, false
+		},
+		Changed: func(c subscribe.Change) (string, *steve.Seen, bool) {
+			d, gone, ok := subscribe.Of(c, s.Machines)
+			if gone {
+				last := show(d)
+				return id(d.Value), &last, !d.Value.InFleet()
+			}
+			return id(d.Value), nil, ok && !d.Value.InFleet()
+		},
+	}
+}
+
+func tokens(s *state.State, now func() time.Time) steve.Type {
+	show := func(d store.Document[records.Token]) steve.Seen {
+		return steve.Seen{About: auth.Object{Kind: auth.Token, Key: d.Key, Owner: d.Value.UserID}, Content: k8sobjects.Token(d, now())}
+	}
+	return steve.Type{
+		Schema: typeSchema("Token", "tokens", false), Of: auth.Token, Collection: subscribe.Tokens, Own: true,
+		List:    func() []steve.Seen { return shown(s.Tokens.List(), show) },
+		Get:     func(id string) (steve.Seen, bool) { d, ok := s.Tokens.Get(id); return show(d), ok },
+		Changed: subscribe.Shown(show),
+	}
+}
+
+func preferenceType(s *state.State) steve.Type {
+	show := func(d store.Document[records.Preference]) steve.Seen {
+		return steve.Seen{About: auth.Object{Kind: auth.Preference, Key: d.Value.Name, Owner: d.Value.UserID}, Content: k8sobjects.Preference(d)}
+	}
+	return steve.Type{
+		Schema: typeSchema("Preference", "preferences", true), Of: auth.Preference, Collection: subscribe.Preferences, Own: true,
+		List:    func() []steve.Seen { return shown(s.Preferences.List(), show) },
+		Get:     func(id string) (steve.Seen, bool) { d, ok := s.Preferences.Get(id); return show(d), ok },
+		Changed: subscribe.Shown(show),
+	}
+}
+
+func features() steve.Type {
+	show := func(f access.Feature) steve.Seen {
+		return steve.Seen{About: auth.Object{Kind: auth.Feature, Key: f.Name}, Content: k8sobjects.Feature(f.Name, f.Description, f.On)}
+	}
+	return steve.Type{
+		Schema: typeSchema("Feature", "features", false), Of: auth.Feature,
+		List: func() []steve.Seen { return shown(access.Features(), show) },
+		Get: func(id string) (steve.Seen, bool) {
+			for _, f := range access.Features() {
+				if f.Name == id {
+					return show(f), true
+				}
+			}
+			return steve.Seen{}, false
+		},
+		Changed: func(subscribe.Change) (string, *steve.Seen, bool) { return "", nil, false }, // they are in no collection
+	}
+}
