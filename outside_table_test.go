@@ -364,7 +364,7 @@ var places = map[string]struct {
 			"file in readSecret", "file in writeSnapshot",
 		},
 	},
-	"server/rke": {
+	"server/controllers/rke1": {
 		why:   "It hands on the way to add-ons and buckets that the configs of clusters name, which is server/outgoing's (server/controllers.go).",
 		sites: []string{"client in package level"},
 	},

@@ -26,12 +26,12 @@ const (
 // ratchet is by how much the tree is over each limit: a number may only fall. The change that gets below one writes the new number here; the
 // test says which. At zero the line goes, as the limit then stands by itself.
 var ratchet = map[string]int{
-	"depth":    8,
-	"imports":  172,
-	"fields":   81,
+	"depth":    4,
+	"imports":  170,
+	"fields":   80,
 	"methods":  425,
 	"function": 67,
-	"file":     386,
+	"file":     383,
 	"server":   86323, // lines of the server, which must not grow
 }
 

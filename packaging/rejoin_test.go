@@ -41,7 +41,7 @@ func registering(t *testing.T, s *server) (*registration.Registration, *state.St
 		t.Fatal(err)
 	}
 	g := registration.New(registration.Options{
-		State: st, Settings: settings.New(st, func(string) string { return "" }, settings.Defaults{ServerURL: s.URL, CACerts: string(s.ca.pem)}),
+		State: st, Settings: settings.New(st.Settings, func(string) string { return "" }, settings.Defaults{ServerURL: s.URL, CACerts: string(s.ca.pem)}),
 	})
 	mux := http.NewServeMux()
 	g.Routes(mux)

@@ -28,7 +28,6 @@ import (
 	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
 )
@@ -36,7 +35,7 @@ import (
 // controllers are what the server does by itself, and where people ask for more of it.
 type controllers struct {
 	nodes      *nodes.Controller
-	rke        *rke.Clusters
+	rke        *rke1.Clusters
 	rke1       *rke1.Controller
 	asker      *etcdops.Service
 	snapshots  *snapshots.Controller
@@ -159,9 +158,9 @@ func (c *controllers) agents(d *data, w *ways) *agents.Controller {
 }
 
 // newRKE makes what knows and asks RKE1 clusters.
-func newRKE(d *data, w *ways) *rke.Clusters {
+func newRKE(d *data, w *ways) *rke1.Clusters {
 	way := d.outgoing.People()
-	return rke.New(rke.Options{
+	return rke1.NewClusters(rke1.Options{
 		State: d.state, Dial: w.hosts.Dial, Tunnel: w.hosts.Tunnel, Versions: d.rke1, Transport: way.Transport(nil), Way: way.Lead, Now: d.Now, Logger: d.Logger,
 	})
 }

@@ -112,7 +112,7 @@ func keepVersions(of *versions.Source, transport http.RoundTripper) reconcile.Wo
 
 // configure makes the settings, and the way to elsewhere that they allow.
 func (d *data) configure(context.Context) error {
-	d.settings = settings.New(d.state, d.Environ, settings.Defaults{ServerURL: d.names.url(d.ServerURL), CACerts: string(d.caPEM), Version: drover.Version})
+	d.settings = settings.New(d.state.Settings, d.Environ, settings.Defaults{ServerURL: d.names.url(d.ServerURL), CACerts: string(d.caPEM), Version: drover.Version})
 	d.outgoing = &outgoing.Outgoing{Allowed: func() string { return d.settings.Get(outgoing.Setting).Value }, Listens: d.listener.Addr()}
 	return d.settings.Check()
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/snapshots/inbucket"
+	"github.com/drover-project/drover/server/controllers/rke1"
 	"github.com/drover-project/drover/server/outgoing"
-	"github.com/drover-project/drover/server/rke"
 )
 
 // TestBucketsInsideAreNotReached: the bucket that a cluster names is looked into only where the setting allows it.
@@ -74,7 +74,7 @@ func TestRKE1ClustersNameNothingInside(t *testing.T) {
 	if err := d.readRKE1Versions(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	asked := newRKE(d, &ways{}).Engine(nil, rke.Silent{})
+	asked := newRKE(d, &ways{}).Engine(nil, rke1.Silent{})
 	const refused = "the server does not connect to 127.0.0.1, which is the server's own host"
 	_, err := addons.Users(t.Context(), &config.Cluster{AddonsInclude: []string{inside.URL + "/secret"}}, asked.Addons)
 	if err == nil || !strings.Contains(err.Error(), "addons_include[0]: fetch "+inside.URL+"/secret: "+refused) {

@@ -4,7 +4,6 @@ package desired
 
 import (
 	"github.com/drover-project/drover/rke1/config"
-	"github.com/drover-project/drover/rke1/texts"
 )
 
 // Files as containers see them.
@@ -31,7 +30,7 @@ type fileTexts struct {
 func (p *Plan) makeTexts() (t fileTexts, err error) {
 	c := p.config.Services.KubeAPI
 	if p.config.CloudProvider.Name != "" {
-		cloud, err := texts.Cloud(p.config.CloudProvider)
+		cloud, err := cloudText(p.config.CloudProvider)
 		if err != nil {
 			return t, err
 		}
@@ -41,13 +40,13 @@ func (p *Plan) makeTexts() (t fileTexts, err error) {
 		t.webhook = w.ConfigFile
 	}
 	if _, own := c.ExtraArgs["admission-control-config-file"]; !own {
-		if t.admission, err = texts.Admission(c, p.version); err != nil {
+		if t.admission, err = admissionText(c, p.version); err != nil {
 			return t, err
 		}
 	}
 	if a := c.AuditLog; a != nil && a.Enabled && a.Configuration != nil {
 		t.audited = true
-		if t.audit, err = texts.Audit(a.Configuration.Policy); err != nil {
+		if t.audit, err = auditText(a.Configuration.Policy); err != nil {
 			return t, err
 		}
 	}
@@ -59,13 +58,13 @@ type sums struct{ cloud, admission, audit string }
 
 func (t fileTexts) sums() (s sums) {
 	if t.cloud != nil {
-		s.cloud = texts.Sum(*t.cloud)
+		s.cloud = sumOf(*t.cloud)
 	}
 	if t.admission != "" {
-		s.admission = texts.Sum(t.admission)
+		s.admission = sumOf(t.admission)
 	}
 	if t.audited {
-		s.audit = texts.Sum(t.audit)
+		s.audit = sumOf(t.audit)
 	}
 	return s
 }

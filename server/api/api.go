@@ -51,7 +51,6 @@ import (
 	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
-	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rketransfer"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
@@ -176,7 +175,7 @@ type Work struct {
 	// Handover gives RKE1 clusters to the rke command line and takes them in.
 	Handover *rketransfer.Desk
 	// RKE begins operations on RKE1 clusters; nil refuses them.
-	RKE *rke.Clusters
+	RKE native.RKE1
 }
 
 // API serves all routes.
@@ -242,7 +241,7 @@ func New(o Options) (*API, error) {
 			Others: o.typesOfV1(persons.People), Changes: a.feed,
 		}),
 		servers: &o.Servers, fleet: native.FleetAPI{API: own, Fleets: &fleets.Fleets{State: o.State, Preview: o.PreviewFleet, Now: o.Now}}, upgrades: native.UpgradeAPI{API: own, Upgrader: o.Upgrades}, desk: native.HandoverAPI{API: own, Desk: o.Handover},
-		files: native.SnapshotAPI{API: own, Files: o.Files}, rescue: native.BackupAPI{API: own, Backups: o.Backups}, removeBackup: management.RemoveETCDBackup(v3, o.State, o.RKE),
+		files: native.SnapshotAPI{API: own, Files: o.Files}, rescue: native.BackupAPI{API: own, Backups: o.Backups},
 		kube: *kube.New(kube.Options{
 			State: o.State, Settings: o.Settings, Clusters: o.Clusters, People: persons.People, Versions: o.Versions, Secrets: kept.Listed(), Changes: a.feed, Now: o.Now,
 		}),

@@ -38,6 +38,7 @@ import (
 	groups "github.com/drover-project/drover/server/controllers/directories"
 	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/controllers/rehearsals"
+	"github.com/drover-project/drover/server/controllers/rke1"
 	"github.com/drover-project/drover/server/decide/pass"
 	outsidedesk "github.com/drover-project/drover/server/directories/logins"
 	"github.com/drover-project/drover/server/downstream"
@@ -54,7 +55,6 @@ import (
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
-	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rketransfer"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
@@ -215,7 +215,7 @@ func (b *bench) wire(o benchOptions) {
 	}
 	b.known.Store(known)
 	log := slog.New(slog.NewTextHandler(b.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	b.set = settings.New(b.st, func(name string) string { return o.environ[name] }, settings.Defaults{ServerURL: o.serverURL, CACerts: caPEM, Version: "v0.1.0"})
+	b.set = settings.New(b.st.Settings, func(name string) string { return o.environ[name] }, settings.Defaults{ServerURL: o.serverURL, CACerts: caPEM, Version: "v0.1.0"})
 	b.auth = auth.New(b.st, b.now, log)
 	b.auth.UnsafeCheapPasswords()
 	b.auth.MaxTokens = quotas.New(b.st, b.set).TokensPerPerson
@@ -276,7 +276,7 @@ func (b *bench) wire(o benchOptions) {
 	}
 	b.groups = &groups.Controller{Desk: options.Directories}
 	options.Groups = b.groups
-	options.RKE = rke.New(rke.Options{ // whose hosts are all away
+	options.RKE = rke1.NewClusters(rke1.Options{ // whose hosts are all away
 		State: b.st, Versions: desk.Versions, Tunnel: func(records.Subject) observed.Tunnel { return observed.Tunnel{} }, Now: b.now, Logger: log,
 	})
 	options.Files = &etcdops.Files{
@@ -357,7 +357,7 @@ func (b *bench) desk(applier *asked.Applier) *rketransfer.Desk {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	applier.CheckRKE1 = rke.New(rke.Options{State: b.st, Versions: known, Now: b.now}).Check
+	applier.CheckRKE1 = rke1.NewClusters(rke1.Options{State: b.st, Versions: known, Now: b.now}).Check
 	return &rketransfer.Desk{
 		State: b.st, Clusters: applier, Versions: known, Now: b.now,
 		Client: func(records.ClusterKey) (kubernetes.Interface, error) {

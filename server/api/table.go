@@ -38,8 +38,6 @@ type handlers struct {
 	trail    native.AuditAPI
 	login    *login.API
 	people   *access.API
-	// removeBackup is about snapshots of RKE1.
-	removeBackup management.Handler
 	// looks are preferences and features.
 	looks *access.PreferenceAPI
 	// ext are tokens and kubeconfigs in the form of Kubernetes.
@@ -182,7 +180,6 @@ func (r managed) rows(v3 *management.API) []row {
 func managedRows(h handlers) (rows []row) {
 	type actions = map[string]management.Handler
 	v3, in, people, own := h.v3, h.inside, h.people, h.looks
-	removeBackup := func(c *management.Request) (route.Answer, error) { return h.removeBackup(c) } // which documentation does without
 	for _, r := range []managed{
 		{"clusters", auth.Cluster, v3.CreateCluster, v3.UpdateCluster, v3.RemoveCluster, actions{
 			"generateKubeconfig": v3.GenerateKubeconfig, "exportYaml": v3.ExportYAML, "rotateCertificates": v3.RotateCertificates,
@@ -192,7 +189,7 @@ func managedRows(h handlers) (rows []row) {
 		{"nodepools", auth.NodePool, nil, nil, nil, nil},
 		{"projects", auth.Project, people.CreateProject, people.UpdateProject, people.RemoveProject, nil},
 		{"tokens", auth.Token, v3.CreateToken, v3.UpdateToken, v3.RemoveToken, nil},
-		{"etcdbackups", auth.EtcdBackup, v3.CreateBackup, nil, removeBackup, nil},
+		{"etcdbackups", auth.EtcdBackup, v3.CreateBackup, nil, v3.RemoveBackup, nil},
 		{"cloudcredentials", auth.CloudCredential, h.kept.CreateCredential, h.kept.UpdateCredential, h.kept.RemoveCredential, nil},
 		{"authconfigs", auth.Directory, nil, nil, nil, actions{"testAndApply": h.outside.TestAndApply, "disable": h.outside.Disable}},
 		{"preferences", auth.Preference, own.CreatePreference, own.UpdatePreference, own.RemovePreference, nil},

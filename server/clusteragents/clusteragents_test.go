@@ -90,7 +90,7 @@ func newBed(t *testing.T) *bed {
 		Logger: log, Now: time.Now,
 	})
 	b.hosts.OnTunnel(func(subject records.Subject, connected bool) { b.changes <- fmt.Sprint(subject, " ", connected) })
-	set := settings.New(st, func(string) string { return "" }, settings.Defaults{ServerURL: "https://drover.example.com", CACerts: "PEM\n", Version: "v1.0.0"})
+	set := settings.New(st.Settings, func(string) string { return "" }, settings.Defaults{ServerURL: "https://drover.example.com", CACerts: "PEM\n", Version: "v1.0.0"})
 	accept := func(ctx context.Context, w http.ResponseWriter, r *http.Request, peer tunnel.Peer) {
 		b.let <- struct{}{}
 		b.hosts.Accept(ctx, w, r, peer)
@@ -403,7 +403,7 @@ func TestManifestForKubectl(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
-	b.Settings = settings.New(b.state, func(string) string { return "" }, settings.Defaults{CACerts: "PEM\n", Version: "v1.0.0"}) // which has no server-url
+	b.Settings = settings.New(b.state.Settings, func(string) string { return "" }, settings.Defaults{CACerts: "PEM\n", Version: "v1.0.0"}) // which has no server-url
 	for host, want := range map[string]string{"lan.example:8443": "https://lan.example:8443", "lan.example$(x)": "the Host header is not a valid host name"} {
 		if _, text := b.getAt(host, "/v3/import/good_c-abcde.yaml"); !strings.Contains(text, want) {
 			t.Errorf("asked by the name %s: %.100s", host, text)

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,7 +18,6 @@ import (
 	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/randomid"
@@ -53,7 +51,7 @@ type Applier struct {
 	State *state.State
 	// Preview is what would be decided on a cluster if it were stored as given, with the Secrets and ConfigMaps that are
 	// given beside it.
-	Preview func(records.Cluster, ...objects.Object) decide.Preview
+	Preview func(records.Cluster, ...objects.Object) apitypes.Preview
 	// CheckRKE1 says what is wrong with the config of an RKE1 cluster, and what is taken and likely a mistake.
 	CheckRKE1 func(records.Cluster) (warnings []string, err error)
 	// PreviewRKE1 asks the hosts of an RKE1 cluster what would be done on them, a line for each change.
@@ -63,13 +61,6 @@ type Applier struct {
 	// Versions is the current version data.
 	Versions func() *versions.Data
 	Now      func() time.Time
-}
-
-// RemovingError says that a cluster is on its way out and cannot be changed any more.
-type RemovingError struct{ Cluster string }
-
-func (e *RemovingError) Error() string {
-	return fmt.Sprintf("apply cluster %s: it is being removed; wait until it is gone, then apply again", e.Cluster)
 }
 
 // Request is how documents are to be taken in.
@@ -92,21 +83,14 @@ type Request struct {
 	// *store.ConflictError.
 	Seen *int64
 	// Generation is that of the spec which the preview was made of, zero for a cluster that is not there; nil takes any. Another
-	// one is a *ChangedError.
+	// one is a *records.ChangedError.
 	Generation *int64
 	// Owners say who set which field; see records.Cluster. Nil leaves what is there.
 	Owners json.RawMessage
 }
 
-// ChangedError says that a cluster is not any more what a change of it was made of.
-type ChangedError struct{ Cluster string }
-
-func (e *ChangedError) Error() string {
-	return fmt.Sprintf("apply cluster %s: it was changed in the meantime; look at what it is now, and apply again", e.Cluster)
-}
-
 // Apply stores all documents in one transaction, or none of them. In a dry run it
-// stores nothing and returns what it would have done, with the decision that would follow. What goes beyond the limits is a *LimitError; *operations.BusyError says that another operation is under way, and *operations.QueueFullError
+// stores nothing and returns what it would have done, with the decision that would follow. What goes beyond the limits is a *records.LimitError; *operations.BusyError says that another operation is under way, and *operations.QueueFullError
 // that too many wait.
 func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, request Request) ([]Result, error) {
 	return a.ApplyStream(ctx, clusterspec.Stream{Clusters: docs}, request)
@@ -184,7 +168,7 @@ func (a *Applier) one(doc clusterspec.Document, request Request, find references
 		return Result{}, existing.Value, nil, &store.ConflictError{Collection: "clusters", Key: string(key), Wanted: *seen, Current: existing.Revision}
 	}
 	if g := request.Generation; g != nil && *g != existing.Value.Generation {
-		return Result{}, existing.Value, nil, &ChangedError{Cluster: string(key)}
+		return Result{}, existing.Value, nil, &records.ChangedError{Cluster: string(key)}
 	}
 	var is *records.Cluster
 	if ok {
@@ -201,7 +185,7 @@ func (a *Applier) one(doc clusterspec.Document, request Request, find references
 	cluster := existing.Value
 	result := resultOf(cluster, Unchanged)
 	if !cluster.Deleting.IsZero() {
-		return result, cluster, nil, &RemovingError{Cluster: string(key)}
+		return result, cluster, nil, &records.RemovingError{Cluster: string(key)}
 	}
 	next := withDocument(cluster, doc, request.Whole)
 	if err := clusterspec.CheckChange(documentOf(cluster), documentOf(next), clusterspec.Live{Versions: Running(a.State, cluster), Started: cluster.Status.Initialized}); err != nil {
@@ -234,7 +218,7 @@ func resultOf(cluster records.Cluster, action Action) Result {
 
 // operate puts a change of a running cluster under an operation when machines restart for it. The writes are those of
 // the change itself; a change that is queued is not written yet.
-func (a *Applier) operate(ctx context.Context, result *Result, doc clusterspec.Document, after records.Cluster, preview decide.Preview, request Request, writes []store.Op) ([]store.Op, error) {
+func (a *Applier) operate(ctx context.Context, result *Result, doc clusterspec.Document, after records.Cluster, preview apitypes.Preview, request Request, writes []store.Op) ([]store.Op, error) {
 	key := records.NewClusterKey(after.Namespace, after.Name)
 	before, _ := a.State.Clusters.Get(string(key))
 	if !after.Status.Initialized || after.Spec.Docker() || before.Value.Generation == after.Generation || preview.Restarts == 0 {
@@ -304,12 +288,12 @@ func (a *Applier) create(key records.ClusterKey, doc clusterspec.Document, reque
 // and its registration token, so that the first list already shows a usable cluster.
 func (a *Applier) new(key records.ClusterKey, doc clusterspec.Document, creatorID string) (records.Cluster, []store.Op, error) {
 	if other, ok := a.State.ClustersByName.First(doc.Metadata.Name); ok {
-		return records.Cluster{}, nil, fmt.Errorf("apply cluster %s: a cluster of that name exists in namespace %s: %w", key, other.Value.Namespace, ErrNotUnique)
+		return records.Cluster{}, nil, fmt.Errorf("apply cluster %s: a cluster of that name exists in namespace %s: %w", key, other.Value.Namespace, records.ErrNotUnique)
 	}
 	if fleet := records.FleetKey(doc.Metadata.Name); key.Fleet() {
-		return records.Cluster{}, nil, &NamespaceError{Cluster: key}
+		return records.Cluster{}, nil, &records.NamespaceError{Cluster: key}
 	} else if _, taken := a.State.Fleets.Get(string(fleet)); taken {
-		return records.Cluster{}, nil, fmt.Errorf("apply cluster %s: a fleet has that name, and a name is that of a cluster or of a fleet: %w", key, ErrNotUnique)
+		return records.Cluster{}, nil, fmt.Errorf("apply cluster %s: a fleet has that name, and a name is that of a cluster or of a fleet: %w", key, records.ErrNotUnique)
 	}
 	now := a.Now().UTC().Truncate(time.Second)
 	cluster := records.Cluster{
@@ -359,16 +343,6 @@ func (a *Applier) newID(spec clusterspec.Spec) string {
 		}
 	}
 }
-
-// NamespaceError reports that a cluster was to be made in the namespace of fleets.
-type NamespaceError struct{ Cluster records.ClusterKey }
-
-func (e *NamespaceError) Error() string {
-	return fmt.Sprintf("apply cluster %s: namespace %s is that of fleets; choose another one", e.Cluster, records.FleetNamespace)
-}
-
-// ErrNotUnique says that the name of a new cluster is taken.
-var ErrNotUnique = errors.New("names of clusters are unique")
 
 // merged is have with what an owner's document adds to it; it does not own what others set.
 func merged(have, add map[string]string) map[string]string {

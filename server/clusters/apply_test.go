@@ -142,7 +142,7 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.applier.Apply(t.Context(), docs, clusters.Request{Who: auth.Identity{UserID: "user-x", Admin: true}}); !errors.Is(err, clusters.ErrNotUnique) {
+	if _, err := b.applier.Apply(t.Context(), docs, clusters.Request{Who: auth.Identity{UserID: "user-x", Admin: true}}); !errors.Is(err, records.ErrNotUnique) {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -37,7 +37,7 @@ func (a *Applier) Import(ctx context.Context, doc clusterspec.Document, by strin
 		d.Key, d.Value = string(key), cluster
 		ops = append(more, a.State.Clusters.Creating(string(key), cluster))
 	case !d.Value.Deleting.IsZero():
-		return d, nil, &RemovingError{Cluster: string(key)}
+		return d, nil, &records.RemovingError{Cluster: string(key)}
 	case d.Value.Exported == nil:
 		return d, nil, fmt.Errorf("import cluster %s: %w", key, &OwnedError{Cluster: key.Name()})
 	default:

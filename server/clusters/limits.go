@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/drover-project/drover/server/decide"
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -18,18 +18,8 @@ type Limits struct {
 	NoRestart, NoDrain bool
 }
 
-// LimitError says by how much an apply goes beyond its limits.
-type LimitError struct {
-	Cluster records.ClusterKey
-	Excess  []string
-}
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("apply cluster %s: %s; nothing was changed", e.Cluster, strings.Join(e.Excess, "; "))
-}
-
-// check compares what would be done with the limits. It returns *LimitError.
-func (l Limits) check(key records.ClusterKey, p decide.Preview) error {
+// check compares what would be done with the limits. It returns *records.LimitError.
+func (l Limits) check(key records.ClusterKey, p apitypes.Preview) error {
 	var changed, restarted, drained []string
 	for _, m := range p.Machines {
 		name := m.NodeName
@@ -55,7 +45,7 @@ func (l Limits) check(key records.ClusterKey, p decide.Preview) error {
 		excess = append(excess, fmt.Sprintf("it would drain %d machines, and --no-drain allows none: %s", len(drained), some(drained)))
 	}
 	if len(excess) > 0 {
-		return &LimitError{Cluster: key, Excess: excess}
+		return &records.LimitError{Cluster: key, Excess: excess}
 	}
 	return nil
 }

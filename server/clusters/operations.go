@@ -140,7 +140,7 @@ func turn(s *state.State, cluster store.Document[records.Cluster], first operati
 	case !ok:
 		return next, nil, nil // it has gone, and the operation ends with that
 	case !p.Leave.Force && lastMember(s, d.Value):
-		return aborted(&LastMemberError{Machine: d.Value.Name, Cluster: d.Value.ClusterName})
+		return aborted(&records.LastMemberError{Machine: d.Value.Name, Cluster: d.Value.ClusterName})
 	}
 	d.Value.Deleting, d.Value.Leave = now, p.Leave
 	return next, []store.Op{s.Machines.Updating(d)}, nil

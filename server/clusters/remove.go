@@ -56,18 +56,10 @@ func (a *Applier) remove(ctx context.Context, key records.ClusterKey, leave reco
 	return nil
 }
 
-// LastMemberError says that a machine has the last member of its cluster's etcd.
-type LastMemberError struct{ Machine, Cluster string }
-
-func (e *LastMemberError) Error() string {
-	return fmt.Sprintf("machine %s has the last member of the etcd of cluster %s, and with it all that the cluster knows; remove the cluster, register another etcd machine first, or use force to forget the machine with what runs on its host",
-		e.Machine, e.Cluster)
-}
-
 // RemoveMachine asks for a machine's removal from its cluster; the controller carries it out: etcd and the cluster
 // let it go, and its host is left clean. With leave.Force it is forgotten at once, and the host keeps what runs on
 // it; a removal that waits can be asked for again so. The last member of etcd is not removed without force:
-// *LastMemberError. While another operation on the cluster is under way it waits or is refused, as turn says. What was
+// *records.LastMemberError. While another operation on the cluster is under way it waits or is refused, as turn says. What was
 // asked of the cluster in the same moment, and is in the store first, is seen.
 func (a *Applier) RemoveMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn admission.Turn) error {
 	return store.Retry(func() error { return a.removeMachine(ctx, key, leave, turn) })
@@ -88,7 +80,7 @@ func (a *Applier) removeMachine(ctx context.Context, key records.MachineKey, lea
 	case !m.Deleting.IsZero() && (!leave.Force || m.Leave.Force):
 		return nil
 	case !leave.Force && m.Docker == nil && lastMember(a.State, m):
-		return fmt.Errorf("remove machine %s: %w", key, &LastMemberError{Machine: m.Name, Cluster: m.ClusterName})
+		return fmt.Errorf("remove machine %s: %w", key, &records.LastMemberError{Machine: m.Name, Cluster: m.ClusterName})
 	case !leave.Force:
 		if err := cluster.Value.MayChange(); err != nil {
 			return fmt.Errorf("remove machine %s: %w", key, err)

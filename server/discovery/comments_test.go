@@ -19,7 +19,7 @@ import (
 var rewrite = flag.Bool("update", false, "write comments.json anew")
 
 // described are the packages whose types documents are read into.
-var described = []string{"../../../clusterspec", "../../../clusterspec/etcdspec"}
+var described = []string{"../clusterspec"}
 
 func TestComments(t *testing.T) {
 	found := map[string]string{}
@@ -104,7 +104,7 @@ func TestCommentsOfFields(t *testing.T) {
 	if got := all["clusterspec.Spec.KubernetesVersion"]; !strings.HasPrefix(got, "kubernetesVersion picks") {
 		t.Errorf("%q", got)
 	}
-	if got := all["etcdspec.S3"]; got == "" {
+	if got := all["clusterspec.S3"]; got == "" {
 		t.Error("no comment of a type")
 	}
 }

@@ -31,7 +31,7 @@ type sample struct {
 }
 
 func TestOf(t *testing.T) {
-	s := SchemaOf(reflect.TypeFor[sample](), map[string]string{"schema.sample.Name": "what it is called", "schema.inner": "one of them"}, reflect.TypeFor[json.RawMessage]())
+	s := SchemaOf(reflect.TypeFor[sample](), map[string]string{"discovery.sample.Name": "what it is called", "discovery.inner": "one of them"}, reflect.TypeFor[json.RawMessage]())
 	got, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
@@ -22,7 +22,7 @@ import (
 )
 
 // Preview is what would be decided if an operation gave a plan to machines of a fleet now.
-type Preview func(store.Document[records.Fleet], operations.Operation, records.GivenPlan) decide.Preview
+type Preview func(store.Document[records.Fleet], operations.Operation, records.GivenPlan) apitypes.Preview
 
 // Fleets takes what people ask. Its errors that people are to read are *norman.Error.
 type Fleets struct {

@@ -27,7 +27,7 @@ func open(t *testing.T, values map[quotas.Quota]string) *state.State {
 			t.Error(err)
 		}
 	})
-	set := settings.New(st, func(string) string { return "" }, settings.Defaults{})
+	set := settings.New(st.Settings, func(string) string { return "" }, settings.Defaults{})
 	for name, value := range values {
 		if err := set.Set(t.Context(), string(name), value); err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func create(ctx context.Context, st *state.State, c records.Cluster) error {
 
 // TestEachQuotaIsASetting: by both names, with a bound.
 func TestEachQuotaIsASetting(t *testing.T) {
-	set := settings.New(open(t, nil), func(string) string { return "" }, settings.Defaults{})
+	set := settings.New(open(t, nil).Settings, func(string) string { return "" }, settings.Defaults{})
 	for _, quota := range []quotas.Quota{quotas.Clusters, quotas.Documents, quotas.Machines, quotas.Operations, quotas.Tokens} {
 		for _, name := range []quotas.Quota{quota, quota.PerPerson()} {
 			if s := set.Get(string(name)); s.Value == "" || s.Value == "0" {

@@ -22,15 +22,6 @@ func (e *ExportedError) Error() string {
 	return fmt.Sprintf("%s, and the server does not touch it; `drover clusters resume %s` takes it up", ExportedSince(e.Exported, e.Cluster), e.Cluster)
 }
 
-// RefusedError is that something cannot be done on a cluster as it is.
-type RefusedError struct {
-	Cluster string
-	// Why is a sentence.
-	Why error
-}
-
-func (e *RefusedError) Error() string { return fmt.Sprintf("cluster %s: %v", e.Cluster, e.Why) }
-
 // ExportedSince is a part of a sentence, as in "cluster prod was exported at 2026-11-22T12:00:00Z".
 func ExportedSince(e Exported, cluster string) string {
 	what := "exported"

@@ -41,23 +41,18 @@ func Secret(s *state.State, who auth.Identity, namespace, name string) (Document
 	return d, ok && Reads(who, d.Value)
 }
 
-// InvalidError says that a Secret can not be kept here.
-type InvalidError struct{ Field, Reason string }
-
-func (e *InvalidError) Error() string { return e.Field + ": " + e.Reason }
-
 // serviceAccountToken is the type of Secrets that clusters make for themselves.
 const serviceAccountToken = "kubernetes.io/service-account-token"
 
-// Keepable refuses what would be taken for what the server or a cluster makes: an *InvalidError.
+// Keepable refuses what would be taken for what the server or a cluster makes: a *records.UnkeepableError.
 func Keepable(o objects.Object) error {
 	switch {
 	case records.IsPlanSecret(o.Name):
-		return &InvalidError{"metadata.name", "a name with this end is that of a machine's plan: choose another"}
+		return &records.UnkeepableError{Field: "metadata.name", Reason: "a name with this end is that of a machine's plan: choose another"}
 	case o.Type == plans.SecretType:
-		return &InvalidError{"type", "plans are made by the server, and live and end with their machines"}
+		return &records.UnkeepableError{Field: "type", Reason: "plans are made by the server, and live and end with their machines"}
 	case o.Type == serviceAccountToken:
-		return &InvalidError{"type", "clusters make tokens of service accounts themselves, and this server has no service accounts"}
+		return &records.UnkeepableError{Field: "type", Reason: "clusters make tokens of service accounts themselves, and this server has no service accounts"}
 	}
 	return nil
 }
@@ -73,7 +68,7 @@ type At struct {
 }
 
 // Put stores a Secret that a person writes, by the rules of Prepare. Errors are a *store.ExistsError, *store.NotFoundError, *store.ConflictError,
-// *DeniedError, *InvalidError, and those of quotas.
+// *records.DeniedError, *records.UnkeepableError, and those of quotas.
 func Put(ctx context.Context, s *state.State, who auth.Identity, o objects.Object, at At) (Document, error) {
 	if err := Keepable(o); err != nil {
 		return Document{}, err

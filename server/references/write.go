@@ -17,12 +17,7 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// DeniedError says that a person may not write an object, or not into a namespace.
-type DeniedError struct{ Reason string }
-
-func (e *DeniedError) Error() string { return e.Reason }
-
-// MayEnter refuses a namespace in which a person may make nothing: a *DeniedError. The common one and that of credentials are open to all. Others are for
+// MayEnter refuses a namespace in which a person may make nothing: a *records.DeniedError. The common one and that of credentials are open to all. Others are for
 // administrators, for people who may change all objects, and for those who have something there: a cluster that they own, or an object that they made.
 func MayEnter(s *state.State, who auth.Identity, namespace string) error {
 	if namespace == clusterspec.DefaultNamespace || namespace == objects.CredentialsNamespace || auth.May(who, auth.Update, auth.Object{Kind: auth.SharedObject}) {
@@ -40,7 +35,7 @@ func MayEnter(s *state.State, who auth.Identity, namespace string) error {
 			}
 		}
 	}
-	return &DeniedError{Reason: fmt.Sprintf("namespace %s is not given to you: use %s, or have an administrator make a cluster there that you own", namespace, clusterspec.DefaultNamespace)}
+	return &records.DeniedError{Reason: fmt.Sprintf("namespace %s is not given to you: use %s, or have an administrator make a cluster there that you own", namespace, clusterspec.DefaultNamespace)}
 }
 
 // Stored finds objects: of those that are given beside a document, or else of the stored ones.
@@ -62,7 +57,7 @@ type Writing struct {
 }
 
 // Prepare is what becomes of objects that a person writes, and the objects alone. Of names of clusters in their annotations those count
-// that clusters have now, or had when the name was written. The error is a *DeniedError.
+// that clusters have now, or had when the name was written. The error is a *records.DeniedError.
 func Prepare(s *state.State, who auth.Identity, given []objects.Object) (all []Writing, stored []objects.Object, err error) {
 	for _, o := range given {
 		w, err := prepare(s, who, o)
@@ -78,11 +73,11 @@ func prepare(s *state.State, who auth.Identity, o objects.Object) (Writing, erro
 	d, exists := s.Objects.Get(o.Key())
 	switch {
 	case exists && !auth.May(who, auth.Update, About(d.Value)):
-		return Writing{}, &DeniedError{Reason: fmt.Sprintf("%s is not yours to change: choose another name", Named(o.Key()))}
+		return Writing{}, &records.DeniedError{Reason: fmt.Sprintf("%s is not yours to change: choose another name", Named(o.Key()))}
 	case exists:
 		o.UID, o.CreatorID = d.Value.UID, d.Value.CreatorID
 	case !auth.May(who, auth.Create, auth.Object{Kind: auth.SharedObject}):
-		return Writing{}, &DeniedError{Reason: fmt.Sprintf("user %s may not create or change Secrets and ConfigMaps", who.Username)}
+		return Writing{}, &records.DeniedError{Reason: fmt.Sprintf("user %s may not create or change Secrets and ConfigMaps", who.Username)}
 	default:
 		if err := MayEnter(s, who, o.Namespace); err != nil {
 			return Writing{}, err
@@ -147,17 +142,7 @@ func Unbound(o objects.Object) string {
 	return fmt.Sprintf("its annotation names %s, and no cluster that you see had that name when it was written: it counts for none; write the ID of the cluster", strings.Join(names, ", "))
 }
 
-// InUseError says that clusters use a Secret or ConfigMap, which cannot be removed then.
-type InUseError struct {
-	Object   string
-	Clusters []string
-}
-
-func (e *InUseError) Error() string {
-	return fmt.Sprintf("remove %s: cluster %s refers to it; take the reference out of the cluster first", e.Object, strings.Join(e.Clusters, ", "))
-}
-
-// Remove removes a Secret or ConfigMap by its key. An object that a cluster uses stays: *InUseError. References of others hold no removal up, and neither does a
+// Remove removes a Secret or ConfigMap by its key. An object that a cluster uses stays: *records.InUseError. References of others hold no removal up, and neither does a
 // cluster that is being removed, which gets no more of it: helm and kubectl remove both without waiting for the cluster's end.
 func Remove(ctx context.Context, s *state.State, key string) error {
 	d, ok := s.Objects.Get(key)
@@ -172,7 +157,7 @@ func Remove(ctx context.Context, s *state.State, key string) error {
 	}
 	if len(users) > 0 {
 		slices.Sort(users)
-		return &InUseError{Object: key, Clusters: users}
+		return &records.InUseError{Object: key, Clusters: users}
 	}
 	if err := s.Objects.Delete(ctx, key, d.Revision); err != nil {
 		return fmt.Errorf("remove %s: %w", key, err)

@@ -114,7 +114,7 @@ func hides(t *testing.T, got pasted, ran, token string) {
 func TestALineWithoutAnAuthority(t *testing.T) {
 	f := setUp(t, nil)
 	public := registration.New(registration.Options{
-		State: f.state, Now: f.clock.Now, Settings: settings.New(f.state, func(string) string { return "" }, settings.Defaults{ServerURL: serverURL}),
+		State: f.state, Now: f.clock.Now, Settings: settings.New(f.state.Settings, func(string) string { return "" }, settings.Defaults{ServerURL: serverURL}),
 	})
 	join, err := public.JoinCommand("c-m-lab00000")
 	if err != nil {

@@ -64,7 +64,7 @@ func setUp(t *testing.T, assets fstest.MapFS) *fixture {
 	}
 	f := &fixture{
 		state:    st,
-		settings: settings.New(st, func(string) string { return "" }, settings.Defaults{ServerURL: serverURL, CACerts: caPEM, Version: "v0.1.0"}),
+		settings: settings.New(st.Settings, func(string) string { return "" }, settings.Defaults{ServerURL: serverURL, CACerts: caPEM, Version: "v0.1.0"}),
 		clock:    &clock{now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)},
 		token:    map[string]string{},
 	}

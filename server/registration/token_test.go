@@ -15,7 +15,7 @@ import (
 )
 
 func noServerURL(f *fixture) *settings.Settings {
-	return settings.New(f.state, func(string) string { return "" }, settings.Defaults{CACerts: caPEM})
+	return settings.New(f.state.Settings, func(string) string { return "" }, settings.Defaults{CACerts: caPEM})
 }
 
 func TestMachineByToken(t *testing.T) {

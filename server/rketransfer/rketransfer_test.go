@@ -35,9 +35,9 @@ import (
 	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/controllers/rke1"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke"
 	rkedesired "github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/rketransfer"
 	serverstate "github.com/drover-project/drover/server/state"
@@ -80,7 +80,7 @@ func newBed(t *testing.T) *bed {
 		t.Fatal(err)
 	}
 	clock := func() time.Time { return now }
-	runner := rke.New(rke.Options{State: st, Versions: known, Now: clock, Logger: slog.New(slog.DiscardHandler)})
+	runner := rke1.NewClusters(rke1.Options{State: st, Versions: known, Now: clock, Logger: slog.New(slog.DiscardHandler)})
 	b := &bed{T: t}
 	b.Desk = &rketransfer.Desk{
 		State: st, Versions: known, Now: clock,

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -74,15 +73,15 @@ func (e *InvalidError) Error() string {
 
 // Settings are all settings of a server.
 type Settings struct {
-	state       *state.State
+	stored      *store.Collection[records.Setting]
 	definitions map[string]definition
 	environment map[string]string // by setting name
 }
 
 // New knows all settings. environ is os.Getenv; the variable CATTLE_<NAME>, in upper
 // case with dashes as underscores, overrules the store and the default. It is read once.
-func New(st *state.State, environ func(string) string, defaults Defaults) *Settings {
-	s := &Settings{state: st, definitions: map[string]definition{}, environment: map[string]string{}}
+func New(stored *store.Collection[records.Setting], environ func(string) string, defaults Defaults) *Settings {
+	s := &Settings{stored: stored, definitions: map[string]definition{}, environment: map[string]string{}}
 	for _, d := range definitions(defaults) {
 		s.definitions[d.name] = d
 		if value := environ(Variable(d.name)); value != "" {
@@ -118,7 +117,7 @@ func (s *Settings) Get(name string) Setting {
 		return Setting{}
 	}
 	setting := Setting{Name: name, About: d.about, Value: d.value, Default: d.value, Source: SourceDefault, ReadOnly: d.readOnly != ""}
-	if stored, ok := s.state.Settings.Get(name); ok && stored.Value.Value != "" {
+	if stored, ok := s.stored.Get(name); ok && stored.Value.Value != "" {
 		setting.Value, setting.Source = stored.Value.Value, SourceStore
 	}
 	if value, ok := s.environment[name]; ok {
@@ -177,13 +176,13 @@ func (s *Settings) write(ctx context.Context, setting records.Setting) error {
 	var missing *store.NotFoundError
 	var exists *store.ExistsError
 	if setting.Value == "" {
-		if err := s.state.Settings.Delete(ctx, setting.Name, 0); err != nil && !errors.As(err, &missing) {
+		if err := s.stored.Delete(ctx, setting.Name, 0); err != nil && !errors.As(err, &missing) {
 			return err
 		}
 		return nil
 	}
 	for {
-		_, err := s.state.Settings.Modify(ctx, setting.Name, func(old records.Setting) (records.Setting, error) {
+		_, err := s.stored.Modify(ctx, setting.Name, func(old records.Setting) (records.Setting, error) {
 			if old == setting {
 				return old, store.ErrUnchanged
 			}
@@ -192,7 +191,7 @@ func (s *Settings) write(ctx context.Context, setting records.Setting) error {
 		if !errors.As(err, &missing) {
 			return err
 		}
-		if _, err = s.state.Settings.Create(ctx, setting.Name, setting); !errors.As(err, &exists) {
+		if _, err = s.stored.Create(ctx, setting.Name, setting); !errors.As(err, &exists) {
 			return err
 		}
 	}

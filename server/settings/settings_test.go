@@ -37,13 +37,13 @@ func environment(values map[string]string) func(string) string {
 // TestSources walks one setting through default, store and environment.
 func TestSources(t *testing.T) {
 	st := open(t)
-	plain := settings.New(st, environment(nil), settings.Defaults{ServerURL: "https://default.example"})
+	plain := settings.New(st.Settings, environment(nil), settings.Defaults{ServerURL: "https://default.example"})
 	got := []settings.Setting{plain.Get("server-url")}
 	if err := plain.Set(t.Context(), "server-url", "https://stored.example:8443"); err != nil {
 		t.Fatal(err)
 	}
 	got = append(got, plain.Get("server-url"))
-	overruled := settings.New(st, environment(map[string]string{"CATTLE_SERVER_URL": "https://env.example"}), settings.Defaults{ServerURL: "https://default.example"})
+	overruled := settings.New(st.Settings, environment(map[string]string{"CATTLE_SERVER_URL": "https://env.example"}), settings.Defaults{ServerURL: "https://default.example"})
 	got = append(got, overruled.Get("server-url"))
 	var readOnly *settings.ReadOnlyError
 	if err := overruled.Set(t.Context(), "server-url", "https://other.example"); !errors.As(err, &readOnly) {
@@ -71,7 +71,7 @@ func TestSources(t *testing.T) {
 }
 
 func TestSetRefuses(t *testing.T) {
-	s := settings.New(open(t), environment(nil), settings.Defaults{CACerts: pem})
+	s := settings.New(open(t).Settings, environment(nil), settings.Defaults{CACerts: pem})
 	for _, c := range []struct {
 		name, setting, value, reason string
 	}{
@@ -124,7 +124,7 @@ func TestSetRefuses(t *testing.T) {
 }
 
 func TestSetAccepts(t *testing.T) {
-	s := settings.New(open(t), environment(nil), settings.Defaults{})
+	s := settings.New(open(t).Settings, environment(nil), settings.Defaults{})
 	for _, c := range []struct{ setting, value string }{
 		{"server-url", "https://drover.example"},
 		{"server-url", "https://drover.example:8443"},
@@ -148,14 +148,14 @@ func TestSetAccepts(t *testing.T) {
 
 func TestCheckNamesTheVariable(t *testing.T) {
 	st := open(t)
-	s := settings.New(st, environment(map[string]string{"CATTLE_SERVER_URL": "http://x"}), settings.Defaults{})
+	s := settings.New(st.Settings, environment(map[string]string{"CATTLE_SERVER_URL": "http://x"}), settings.Defaults{})
 	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "CATTLE_SERVER_URL") {
 		t.Errorf("got %v, want an error that names CATTLE_SERVER_URL", err)
 	}
-	if err := settings.New(st, environment(nil), settings.Defaults{ServerURL: "http://x"}).Check(); err == nil {
+	if err := settings.New(st.Settings, environment(nil), settings.Defaults{ServerURL: "http://x"}).Check(); err == nil {
 		t.Error("a wrong server URL of the command line passed")
 	}
-	if err := settings.New(st, environment(nil), settings.Defaults{Version: "v1"}).Check(); err != nil {
+	if err := settings.New(st.Settings, environment(nil), settings.Defaults{Version: "v1"}).Check(); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
 	}
 }
@@ -171,7 +171,7 @@ func TestCAIsServedWithOneNewline(t *testing.T) {
 		{"blank", "\n", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := settings.New(st, environment(nil), settings.Defaults{CACerts: c.cacerts})
+			s := settings.New(st.Settings, environment(nil), settings.Defaults{CACerts: c.cacerts})
 			if got := s.CACerts(); got != c.served {
 				t.Errorf("CACerts %q, want %q", got, c.served)
 			}
@@ -185,8 +185,8 @@ func TestCAIsServedWithOneNewline(t *testing.T) {
 // TestStrictNeedsACA: pinning nothing would lock hosts out of a server with a public certificate.
 func TestStrictNeedsACA(t *testing.T) {
 	st := open(t)
-	with := settings.New(st, environment(nil), settings.Defaults{CACerts: pem})
-	without := settings.New(st, environment(nil), settings.Defaults{})
+	with := settings.New(st.Settings, environment(nil), settings.Defaults{CACerts: pem})
+	without := settings.New(st.Settings, environment(nil), settings.Defaults{})
 	if !with.StrictTLS() || without.StrictTLS() {
 		t.Errorf("strict with a CA %v, without one %v; want true, false", with.StrictTLS(), without.StrictTLS())
 	}
@@ -199,7 +199,7 @@ func TestStrictNeedsACA(t *testing.T) {
 }
 
 func TestListHasWhatClientsRead(t *testing.T) {
-	s := settings.New(open(t), environment(nil), settings.Defaults{Version: "v0.3.0"})
+	s := settings.New(open(t).Settings, environment(nil), settings.Defaults{Version: "v0.3.0"})
 	values := map[string]string{}
 	last := ""
 	for _, setting := range s.List() {
@@ -231,7 +231,7 @@ func TestSettingsForAdministrators(t *testing.T) {
 		"ui-banners", "ui-brand", "ui-default-landing", "ui-issues", "ui-pl",
 	}
 	var got []string
-	for _, s := range settings.New(open(t), environment(nil), settings.Defaults{}).List() {
+	for _, s := range settings.New(open(t).Settings, environment(nil), settings.Defaults{}).List() {
 		if !settings.ForAdministrators(s.Name) {
 			got = append(got, s.Name)
 		}

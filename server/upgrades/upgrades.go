@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/installers/versions"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/clusters"
@@ -56,6 +57,15 @@ type Answer struct {
 	Findings []Finding
 	// Result is of the changed document; nil when the upgrade is refused.
 	Result *clusters.Result
+}
+
+// Shown is the answer as clients see it.
+func (a Answer) Shown() apitypes.Upgrade {
+	u := apitypes.Upgrade{Type: "upgrade", From: a.From, To: a.To, Findings: append([]Finding{}, a.Findings...)}
+	if a.Result != nil {
+		u.Result = &a.Result.ApplyResult
+	}
+	return u
 }
 
 // RefusedError is that an upgrade cannot begin; nothing was changed.

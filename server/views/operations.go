@@ -21,5 +21,5 @@ func SummaryOf(d store.Document[operations.Operation]) apitypes.OperationSummary
 
 // OfOperation shows an operation.
 func OfOperation(d store.Document[operations.Operation]) apitypes.Operation {
-	return apitypes.Operation{OperationSummary: SummaryOf(d), Tasks: list(d.Value.Tasks), Log: list(d.Value.Log)}
+	return apitypes.Operation{OperationSummary: SummaryOf(d), Tasks: List(d.Value.Tasks), Log: List(d.Value.Log)}
 }

@@ -4,14 +4,13 @@ package views
 
 import (
 	"github.com/drover-project/drover/apitypes"
-	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/desired"
 )
 
-// WishOf is what is asked for of a cluster of RKE1.
-func WishOf(a apitypes.Asked) desired.Request {
+// RequestOf is what is asked for of a cluster of RKE1.
+func RequestOf(a apitypes.Asked) desired.Request {
 	if a.Kind == operations.KindRotateCA {
 		a.Kind, a.CA = operations.KindRotateCertificates, true
 	}
@@ -22,7 +21,7 @@ func WishOf(a apitypes.Asked) desired.Request {
 func OfSnapshot(cluster records.ClusterKey, s records.RKESnapshot) apitypes.Snapshot {
 	return apitypes.Snapshot{
 		Type: "snapshot", Cluster: string(cluster), ID: s.ID, Name: s.Name, By: s.By, Scheduled: s.Scheduled, Created: s.At, Version: s.Version,
-		Hosts: list(s.Hosts), Bucket: s.Bucket, Failure: s.Failure, Restorable: s.Failure == "", Why: s.Failure,
+		Hosts: List(s.Hosts), Bucket: s.Bucket, Failure: s.Failure, Restorable: s.Failure == "", Why: s.Failure,
 	}
 }
 
@@ -38,15 +37,6 @@ func OfFile(s records.Snapshot, restorable bool, why string) apitypes.Snapshot {
 		shown.Hosts = append(shown.Hosts, records.RKESnapshotOn{Address: s.Machine, Size: s.Size})
 	} else if s.Fault == "" {
 		shown.Hosts = append(shown.Hosts, records.RKESnapshotOn{Address: s.Node, Size: s.Size})
-	}
-	return shown
-}
-
-// OfRehearsals shows how the rehearsals of a cluster stand.
-func OfRehearsals(s rehearsals.Standing) apitypes.Rehearsals {
-	shown := apitypes.Rehearsals{Type: "rehearsals", Fleet: s.Fleet, By: s.By, Since: s.Since, Next: s.Next, Waits: s.Waits, Operation: s.Running, Last: s.Last, Good: s.Good}
-	if s.Every > 0 {
-		shown.Every = s.Every.String()
 	}
 	return shown
 }

@@ -16,7 +16,7 @@ func TestNewCAsOfRKE1(t *testing.T) {
 		operations.KindRotateCA:           {Kind: operations.KindRotateCertificates, CA: true},
 		operations.KindRotateCertificates: {Kind: operations.KindRotateCertificates},
 	} {
-		if diff := cmp.Diff(wish, WishOf(apitypes.Asked{Kind: kind})); diff != "" {
+		if diff := cmp.Diff(wish, RequestOf(apitypes.Asked{Kind: kind})); diff != "" {
 			t.Errorf("%s: %s", kind, diff)
 		}
 	}

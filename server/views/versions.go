@@ -7,19 +7,18 @@ import (
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/installers/versions"
-	"github.com/drover-project/drover/server/upgrades"
 )
 
 // OfVersion shows one version of the data.
 func OfVersion(known *versions.Data, version string) apitypes.Version {
 	runtime := versions.RuntimeOf(version)
-	return apitypes.Version{Type: "version", Version: version, Runtime: string(runtime), Default: known.Default(runtime) == version, Upgrades: list(known.Upgrades(version))}
+	return apitypes.Version{Type: "version", Version: version, Runtime: string(runtime), Default: known.Default(runtime) == version, Upgrades: List(known.Upgrades(version))}
 }
 
 // OfVersionDetail shows one version with its settings.
 func OfVersionDetail(known *versions.Data, r versions.Release) apitypes.VersionDetail {
 	d := apitypes.VersionDetail{
-		Version: OfVersion(known, r.Version), ServerArgs: args(r.ServerArgs), AgentArgs: args(r.AgentArgs), Charts: map[string]apitypes.VersionChart{}, Features: dict(r.Features),
+		Version: OfVersion(known, r.Version), ServerArgs: args(r.ServerArgs), AgentArgs: args(r.AgentArgs), Charts: map[string]apitypes.VersionChart{}, Features: Dict(r.Features),
 	}
 	for name, c := range r.Charts {
 		d.Charts[name] = apitypes.VersionChart(c)
@@ -49,13 +48,4 @@ func OfUpgrades(known *versions.Data, wanted string, running []string) (from str
 	from, highest := slices.MinFunc(running, versions.Compare), slices.MaxFunc(running, versions.Compare)
 	to = slices.DeleteFunc(known.Upgrades(from), func(v string) bool { return v == wanted || versions.Compare(v, highest) < 0 })
 	return from, to
-}
-
-// OfUpgrade shows an upgrade.
-func OfUpgrade(a upgrades.Answer) apitypes.Upgrade {
-	u := apitypes.Upgrade{Type: "upgrade", From: a.From, To: a.To, Findings: list(a.Findings)}
-	if a.Result != nil {
-		u.Result = &a.Result.ApplyResult
-	}
-	return u
 }

@@ -29,10 +29,10 @@ func OfMachine(d store.Document[records.Machine]) apitypes.Machine {
 	return apitypes.Machine{
 		Type: "machine", ID: m.Key(), NodeID: k8sobjects.NodeID(m), Namespace: m.Namespace, Name: m.Name, UID: m.UID, Revision: d.Revision,
 		Cluster: m.ClusterName, ClusterID: m.ClusterID, Fleet: m.InFleet(), MachineID: m.MachineID, NodeName: m.NodeName, Hostname: m.Hostname, Roles: m.Roles, OS: m.OS,
-		Address: list(m.Address), InternalAddress: list(m.InternalAddress), Labels: dict(m.Labels),
-		NodeLabels: dict(m.NodeLabels), NodeTaints: list(m.NodeTaints), Created: m.Created, Deleting: m.Deleting, Refused: m.Refused, Claim: m.Claim, RejoinUntil: m.RejoinUntil,
+		Address: List(m.Address), InternalAddress: List(m.InternalAddress), Labels: Dict(m.Labels),
+		NodeLabels: Dict(m.NodeLabels), NodeTaints: List(m.NodeTaints), Created: m.Created, Deleting: m.Deleting, Refused: m.Refused, Claim: m.Claim, RejoinUntil: m.RejoinUntil,
 		State: k8sobjects.MachineState(&m), Code: m.Status.Code, Cause: m.Status.Cause, WaitingFor: m.Status.WaitingFor, NextStep: m.Status.NextStep, Since: m.Status.Since,
-		History: list(m.Status.History), Node: m.Status.Node, Docker: m.Docker, LastFailure: m.Status.LastFailure, Retries: m.Status.Retries, NextRetry: m.Status.NextRetry,
+		History: List(m.Status.History), Node: m.Status.Node, Docker: m.Docker, LastFailure: m.Status.LastFailure, Retries: m.Status.Retries, NextRetry: m.Status.NextRetry,
 		Init: m.Status.Init, JoinURL: m.Status.JoinURL, JoinedTo: m.Status.JoinedTo, Drain: drain,
 	}
 }
@@ -43,7 +43,7 @@ func OfCluster(d store.Document[records.Cluster], machines int) apitypes.Cluster
 	shown := k8sobjects.ClusterSummary(cl)
 	c := apitypes.Cluster{
 		Type: "cluster", ID: cl.ID, Namespace: cl.Namespace, Name: cl.Name, UID: cl.UID, Revision: d.Revision, Generation: cl.Generation, ObservedGeneration: cl.Status.ObservedGeneration,
-		Labels: dict(cl.Labels), Annotations: dict(cl.Annotations), Created: cl.Created, CreatorID: cl.CreatorID, Deleting: cl.Deleting,
+		Labels: Dict(cl.Labels), Annotations: Dict(cl.Annotations), Created: cl.Created, CreatorID: cl.CreatorID, Deleting: cl.Deleting,
 		KubernetesVersion: cl.Spec.KubernetesVersion, Version: cl.Status.Version, APIEndpoint: cl.Status.APIEndpoint,
 		State: shown.State, Message: shown.Message, Failed: cl.Status.Failed, Ready: cl.Status.Ready, Connected: cl.Status.Connected, Exported: cl.Exported,
 		Since: cl.Status.Since, Machines: machines, Paused: cl.Paused != nil,
@@ -92,16 +92,16 @@ func OfObject(p objects.Object) apitypes.NamedObject {
 	return apitypes.NamedObject{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, Type: p.Type}
 }
 
-// list shows an absent list as an empty one.
-func list[T any](l []T) []T {
+// List shows an absent list as an empty one.
+func List[T any](l []T) []T {
 	if l == nil {
 		return []T{}
 	}
 	return l
 }
 
-// dict shows an absent map as an empty one.
-func dict(m map[string]string) map[string]string {
+// Dict shows an absent map as an empty one.
+func Dict(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
 	}

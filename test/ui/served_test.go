@@ -78,7 +78,7 @@ func serve(t *testing.T, shape ...func(*api.Options)) *served {
 	st, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true})
 	must(t, err)
 	s := &served{t: t, st: st}
-	s.set = settings.New(st, func(string) string { return "" }, settings.Defaults{ServerURL: "https://drover.example", CACerts: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", Version: "v0.1.0"})
+	s.set = settings.New(st.Settings, func(string) string { return "" }, settings.Defaults{ServerURL: "https://drover.example", CACerts: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", Version: "v0.1.0"})
 	s.auth = auth.New(st, nil, nil)
 	s.auth.UnsafeCheapPasswords()
 	quiet := slog.New(slog.DiscardHandler)

@@ -30,7 +30,7 @@ func TestClusterDocument(t *testing.T) {
 	for _, fault := range writeFields(&got, "spec", spec) {
 		t.Errorf("%s has no comment: people who look it up find nothing", fault)
 	}
-	path := filepath.Join("..", "..", "..", "..", "docs", "reference", "cluster-document.md")
+	path := filepath.Join("..", "..", "..", "docs", "reference", "cluster-document.md")
 	if *rewrite {
 		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil { // a file of the source
 			t.Fatal(err)

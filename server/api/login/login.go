@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -27,8 +26,11 @@ type API struct {
 	Auth     *auth.Auth
 	Settings *settings.Settings
 	// Tokens shows tokens and makes those for kubectl.
-	Tokens *management.API
-	State  *state.State
+	Tokens interface {
+		Issued(c *route.Call, t records.Token, text string) route.Answer
+		KubeconfigToken(userID, clusterID, description string) records.Token
+	}
+	State *state.State
 	// Directories lets people of outside directories in; nil knows none.
 	Directories *logins.Desk
 	// PageAddress is an address of the page, or where it begins for anything else: no user is led to another server.

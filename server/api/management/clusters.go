@@ -45,7 +45,7 @@ func (a *API) clusterKind() *Kind {
 }
 
 func (a *API) listClusters(c *route.Call) []norman.Object {
-	machines := a.machineCounts()
+	machines := a.State.MachineCounts()
 	docs := a.State.Clusters.List()
 	objects := make([]norman.Object, len(docs))
 	for i, d := range docs {
@@ -61,22 +61,13 @@ func (a *API) getCluster(c *route.Call, id string) (norman.Object, bool) {
 		return norman.Object{}, false
 	}
 	a.Requested.Soon(c.Ctx(), records.ClusterKey(d.Key))
-	return a.clusterObject(d.Value, a.machineCounts()[id], c.URLs), true
+	return a.clusterObject(d.Value, a.State.MachineCount(id), c.URLs), true
 }
 
 // visibleCluster finds a cluster that the caller may see by its id.
 func (a *API) visibleCluster(c *route.Call, id string) (store.Document[records.Cluster], bool) {
 	d, ok := a.State.ClustersByID.First(id)
 	return d, ok && auth.May(c.Who, auth.Get, auth.OfCluster(id))
-}
-
-// machineCounts is how many machines each cluster has, by cluster id.
-func (a *API) machineCounts() map[string]int {
-	counts := map[string]int{}
-	for _, d := range a.State.Machines.List() {
-		counts[d.Value.ClusterID]++
-	}
-	return counts
 }
 
 func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) norman.Object {
@@ -156,7 +147,7 @@ func (a *API) createRKE1(c *Request, in norman.Input) (route.Answer, error) {
 	}
 	results, err := a.Clusters.Apply(c.Ctx(), docs, clusters.Request{Who: c.Who, Allow: func(existing *records.Cluster) error {
 		if existing != nil {
-			return fmt.Errorf("create cluster %s: %w", existing.Name, clusters.ErrNotUnique)
+			return fmt.Errorf("create cluster %s: %w", existing.Name, records.ErrNotUnique)
 		}
 		return c.MayApply(nil)
 	}})
@@ -213,7 +204,7 @@ func (a *API) UpdateCluster(c *Request, in norman.Input) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	object := a.clusterObject(d.Value, a.machineCounts()[c.id], c.URLs)
+	object := a.clusterObject(d.Value, a.State.MachineCount(c.id), c.URLs)
 	return a.shown(c, http.StatusOK, object, nil), nil
 }
 

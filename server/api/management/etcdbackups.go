@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/server/admission"
-	"github.com/drover-project/drover/server/rke"
-	"github.com/drover-project/drover/server/state"
 
 	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/norman"
@@ -156,10 +154,10 @@ func (a *API) backUp(c *Request, cluster string, status int) (route.Answer, erro
 	if err != nil {
 		return route.Answer{}, err
 	}
-	wish := desired.ReadParams(o).Request
-	object, ok := a.getBackup(c.Call, cluster+":"+wish.ID)
+	request := desired.ReadParams(o).Request
+	object, ok := a.getBackup(c.Call, cluster+":"+request.ID)
 	if !ok {
-		return route.Answer{}, norman.Missing("etcdBackup", cluster+":"+wish.ID)
+		return route.Answer{}, norman.Missing("etcdBackup", cluster+":"+request.ID)
 	}
 	return a.shown(&on, status, object, nil), nil
 }
@@ -194,26 +192,24 @@ func (a *API) RestoreFromBackup(c *Request) (route.Answer, error) {
 	return answer, nil
 }
 
-// RemoveETCDBackup serves DELETE of an etcdBackup: 200 with it while it is being removed. Runner begins the operation; nil refuses it.
-func RemoveETCDBackup(v3 *API, s *state.State, runner *rke.Clusters) Handler {
-	return func(c *Request) (route.Answer, error) {
-		clusterID, id, _ := strings.Cut(c.ID(), ":")
-		cluster, ok := s.ClustersByID.First(clusterID)
-		if !ok || runner == nil {
-			return route.Answer{}, norman.Missing("etcdBackup", c.ID())
-		}
-		shown := c.Object()
-		switch shown.Fields["state"] {
-		case k8sobjects.Removing:
-			return v3.AfterRemoval(c)
-		case "activating":
-			return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidState, "snapshot %s is being taken: remove it when it is there", id)
-		}
-		file, _ := shown.Fields["filename"].(string)
-		wish := desired.Request{Kind: operations.KindRemoveSnapshot, ID: id, Snapshot: strings.TrimSuffix(file, ".zip")}
-		if _, err := runner.Ask(c.Ctx(), records.ClusterKey(cluster.Key), rke.Request{Request: wish, By: c.Who.UserID, Turn: admission.Refuse}); err != nil {
-			return route.Answer{}, err
-		}
-		return v3.AfterRemoval(c)
+// RemoveBackup is DELETE of an etcdBackup: 200 with it while it is being removed.
+func (a *API) RemoveBackup(c *Request) (route.Answer, error) {
+	clusterID, id, _ := strings.Cut(c.ID(), ":")
+	cluster, ok := a.State.ClustersByID.First(clusterID)
+	if !ok || a.RKE == nil {
+		return route.Answer{}, norman.Missing("etcdBackup", c.ID())
 	}
+	shown := c.Object()
+	switch shown.Fields["state"] {
+	case k8sobjects.Removing:
+		return a.AfterRemoval(c)
+	case "activating":
+		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidState, "snapshot %s is being taken: remove it when it is there", id)
+	}
+	file, _ := shown.Fields["filename"].(string)
+	request := desired.Request{Kind: operations.KindRemoveSnapshot, ID: id, Snapshot: strings.TrimSuffix(file, ".zip")}
+	if _, err := a.RKE.Ask(c.Ctx(), records.ClusterKey(cluster.Key), request, c.Who.UserID, admission.Refuse); err != nil {
+		return route.Answer{}, err
+	}
+	return a.AfterRemoval(c)
 }

@@ -27,7 +27,7 @@ func (a *API) importCluster(c *Request, in norman.Input) (route.Answer, error) {
 		return route.Answer{}, plainError(err)
 	}
 	if _, taken := a.State.ClustersByName.First(checked.Metadata.Name); taken {
-		return route.Answer{}, clusters.ErrNotUnique
+		return route.Answer{}, records.ErrNotUnique
 	}
 	results, err := a.Clusters.Apply(c.Ctx(), []clusterspec.Document{checked}, clusters.Request{Who: c.Who, Allow: c.MayApply})
 	if err != nil {

@@ -13,15 +13,17 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/installers/versions"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
-	"github.com/drover-project/drover/server/rke"
+	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -41,7 +43,9 @@ type Options struct {
 	// TokenArrived waits until a token is in a cluster with an authorized endpoint; nil does not wait.
 	TokenArrived func(ctx context.Context, cluster records.ClusterKey, token string) error
 	// RKE begins operations on RKE1 clusters; nil refuses them.
-	RKE *rke.Clusters
+	RKE interface {
+		Ask(ctx context.Context, key records.ClusterKey, asked desired.Request, by string, turn admission.Turn) (operations.Operation, error)
+	}
 	// Project is the type project; what changes one is elsewhere.
 	Project norman.Schema
 	// Inside are types of which the objects are inside clusters, and are served elsewhere.

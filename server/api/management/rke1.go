@@ -18,7 +18,6 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/views"
 )
@@ -61,12 +60,12 @@ func specOf(text json.RawMessage) any {
 }
 
 // ask begins an operation on the cluster of a request.
-func (a *API) ask(c *Request, wish desired.Request) (operations.Operation, error) {
+func (a *API) ask(c *Request, request desired.Request) (operations.Operation, error) {
 	d, ok := a.visibleCluster(c.Call, c.id)
 	if !ok || a.RKE == nil {
 		return operations.Operation{}, norman.Missing("cluster", c.id)
 	}
-	return a.RKE.Ask(c.Ctx(), records.ClusterKey(d.Key), rke.Request{Request: wish, By: c.Who.UserID, Turn: admission.Refuse})
+	return a.RKE.Ask(c.Ctx(), records.ClusterKey(d.Key), request, c.Who.UserID, admission.Refuse)
 }
 
 func message(kind, format string, args ...any) route.Answer {
@@ -81,21 +80,21 @@ func (a *API) RotateCertificates(c *Request) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	wish := desired.Request{Kind: operations.KindRotateCertificates}
-	if wish.CA, err = in.Bool("caCertificates"); err != nil {
+	request := desired.Request{Kind: operations.KindRotateCertificates}
+	if request.CA, err = in.Bool("caCertificates"); err != nil {
 		return route.Answer{}, err
 	}
 	services, err := in.String("services")
 	if err != nil {
 		return route.Answer{}, err
 	}
-	if services != "" && !wish.CA { // with which Rancher does not look at it
-		wish.Services = strings.Split(services, ",")
+	if services != "" && !request.CA { // with which Rancher does not look at it
+		request.Services = strings.Split(services, ",")
 	}
-	if err := wish.Check(); err != nil {
+	if err := request.Check(); err != nil {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "services", "%v", err)
 	}
-	o, err := a.ask(c, wish)
+	o, err := a.ask(c, request)
 	if err != nil {
 		return route.Answer{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/export"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -41,7 +42,7 @@ func (a HandoverAPI) Export(c *route.Call, d store.Document[records.Cluster]) (r
 		return route.Answer{}, err
 	}
 	log := a.Logger.With("cluster", d.Key, "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
-	e, err := a.Desk.Export(c.Ctx(), records.ClusterKey(d.Key), views.ExportOf(asked, c.Who.UserID))
+	e, err := a.Desk.Export(c.Ctx(), records.ClusterKey(d.Key), exportOf(asked, c.Who.UserID))
 	if err != nil {
 		log.Info("cluster not exported", "reason", err)
 		return route.Answer{}, handoverRefused(err)
@@ -84,7 +85,7 @@ func (a HandoverAPI) Resume(c *route.Call, d store.Document[records.Cluster]) (r
 	if !r.DryRun {
 		a.Logger.Info("cluster resumed", "cluster", d.Key, "user", c.Who.UserID, "force", r.Force)
 	}
-	return route.Answer{Status: http.StatusOK, Body: views.OfResumed(out, a.State.MachineCount(d.Value.ID), r.DryRun)}, nil
+	return route.Answer{Status: http.StatusOK, Body: shownResumed(out, a.State.MachineCount(d.Value.ID), r.DryRun)}, nil
 }
 
 // Import is POST /v1-drover/clusters/{namespace}/{name}/import-rke?dryRun=true.
@@ -115,7 +116,7 @@ func (a HandoverAPI) Import(c *route.Call) (route.Answer, error) {
 	if !dryRun {
 		a.Logger.Info("cluster imported", "cluster", out.Cluster.Key, "user", c.Who.UserID, "hosts", len(out.Hosts))
 	}
-	return route.Answer{Status: http.StatusOK, Body: views.OfImported(out, a.State.MachineCount(out.Cluster.Value.ID), dryRun)}, nil
+	return route.Answer{Status: http.StatusOK, Body: shownImported(out, a.State.MachineCount(out.Cluster.Value.ID), dryRun)}, nil
 }
 
 // handoverRefused is the answer to a request that cannot be carried out as things are.
@@ -140,4 +141,36 @@ func handoverRefused(err error) error {
 		return refused(http.StatusConflict, norman.Conflict, nil)
 	}
 	return err
+}
+
+// exportOf is an export as a user asks for it.
+func exportOf(r apitypes.ExportRequest, by string) rketransfer.ExportRequest {
+	o := rketransfer.ExportRequest{
+		By: by, SSH: export.SSH{User: r.SSHUser, KeyPath: r.SSHKeyPath}, EncryptTo: r.EncryptTo, Keep: r.Keep, Unfinished: r.Unfinished, Faulty: r.Faulty,
+	}
+	if r.Bastion != nil {
+		o.SSH.Bastion = config.BastionHost{Address: r.Bastion.Address, Port: r.Bastion.Port, User: r.Bastion.User}
+	}
+	return o
+}
+
+// shownResumed shows a cluster that goes on, with so many machines.
+func shownResumed(r *rketransfer.Resumed, machines int, dryRun bool) apitypes.Resumed {
+	return apitypes.Resumed{Cluster: views.OfCluster(r.Cluster, machines), Changes: views.List(r.Changes), Same: r.Same, Notes: views.List(r.Notes), DryRun: dryRun}
+}
+
+// shownImported shows a cluster that was taken in, with so many machines.
+func shownImported(i *rketransfer.Imported, machines int, dryRun bool) apitypes.Imported {
+	v := apitypes.Imported{Cluster: views.OfCluster(i.Cluster, machines), Notes: views.List(i.Notes), Hosts: []apitypes.ImportedHost{}, DryRun: dryRun}
+	for _, h := range i.Hosts {
+		one := apitypes.ImportedHost{
+			Address: h.Address, InternalAddress: h.InternalAddress, NodeName: h.HostnameOverride, Labels: views.Dict(h.Labels), Taints: []records.Taint{}, Joined: h.Joined,
+			Roles: records.Roles{Etcd: h.Has(config.RoleEtcd), ControlPlane: h.Has(config.RoleControlPlane), Worker: h.Has(config.RoleWorker)},
+		}
+		for _, t := range h.Taints {
+			one.Taints = append(one.Taints, records.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
+		}
+		v.Hosts = append(v.Hosts, one)
+	}
+	return v
 }

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/hosts"
+	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/tunnel"
 
 	"github.com/drover-project/drover/installers/versions"
@@ -27,7 +29,6 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
-	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
@@ -50,7 +51,7 @@ type API struct {
 	// Presence is who is connected to which server; nil knows of no connection.
 	Presence *hosts.Presence
 	// RKE begins operations on RKE1 clusters; nil refuses them.
-	RKE *rke.Clusters
+	RKE RKE1
 	// Changes are what followers of lists see.
 	Changes *subscribe.Feed
 	// Events are the changes of states; nil shows none.
@@ -65,6 +66,12 @@ type API struct {
 	Rehearsals *rehearsals.Service
 	Now        func() time.Time
 	Logger     *slog.Logger
+}
+
+// RKE1 begins operations on RKE1 clusters, or says what they would do.
+type RKE1 interface {
+	Ask(ctx context.Context, key records.ClusterKey, asked desired.Request, by string, turn admission.Turn) (operations.Operation, error)
+	PreviewRequest(ctx context.Context, key records.ClusterKey, asked desired.Request) ([]string, error)
 }
 
 // ListMachines is GET /v1-drover/machines?cluster=<id>&follow=true.

@@ -17,7 +17,6 @@ import (
 	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/views"
 )
 
 func noRehearsals() error {
@@ -32,7 +31,7 @@ func (a RehearsalAPI) Get(c *route.Call, d store.Document[records.Cluster]) (rou
 	if a.Rehearsals == nil {
 		return route.Answer{}, noRehearsals()
 	}
-	return route.Answer{Status: http.StatusOK, Body: views.OfRehearsals(a.Rehearsals.Standing(d.Value))}, nil
+	return route.Answer{Status: http.StatusOK, Body: a.Rehearsals.Standing(d.Value)}, nil
 }
 
 // Set is POST /v1-drover/clusters/{namespace}/{name}/rehearsals/set with a views.AskedRehearsals.
@@ -53,7 +52,7 @@ func (a RehearsalAPI) Set(c *route.Call, d store.Document[records.Cluster]) (rou
 		return route.Answer{}, err
 	}
 	a.Logger.Info("schedule of rehearsals set", "cluster", d.Key, "every", plan.Every, "fleet", plan.Fleet, "user", c.Who.UserID)
-	return route.Answer{Status: http.StatusOK, Body: views.OfRehearsals(a.Rehearsals.Standing(d.Value))}, nil
+	return route.Answer{Status: http.StatusOK, Body: a.Rehearsals.Standing(d.Value)}, nil
 }
 
 // askedRehearsals reads the body of a request.

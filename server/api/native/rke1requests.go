@@ -16,7 +16,6 @@ import (
 	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
 )
@@ -39,10 +38,10 @@ func (a *API) Begin(c *route.Call, d store.Document[records.Cluster]) (route.Ans
 	}
 	key := records.ClusterKey(d.Key)
 	if how.DryRun {
-		lines, err := a.RKE.PreviewRequest(c.Ctx(), key, views.WishOf(asked))
+		lines, err := a.RKE.PreviewRequest(c.Ctx(), key, views.RequestOf(asked))
 		return route.Answer{Status: http.StatusOK, Body: apitypes.Begun{Type: "begun", Lines: lines}}, err
 	}
-	o, err := a.RKE.Ask(c.Ctx(), key, rke.Request{Request: views.WishOf(asked), By: c.Who.UserID, Turn: how.Turn})
+	o, err := a.RKE.Ask(c.Ctx(), key, views.RequestOf(asked), c.Who.UserID, how.Turn)
 	if err != nil {
 		return route.Answer{}, err
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/upgrades"
-	"github.com/drover-project/drover/server/views"
 )
 
 // UpgradeAPI takes clusters to other versions.
@@ -49,7 +48,7 @@ func (a *UpgradeAPI) Upgrade(c *route.Call, d store.Document[records.Cluster]) (
 	if !how.DryRun {
 		a.Logger.Info("upgrade asked for", "cluster", d.Key, "from", answer.From, "to", answer.To, "operation", answer.Result.Operation, "user", c.Who.UserID)
 	}
-	return route.Answer{Status: http.StatusOK, Body: views.OfUpgrade(answer)}, nil
+	return route.Answer{Status: http.StatusOK, Body: answer.Shown()}, nil
 }
 
 // GetWindow is GET /v1-drover/clusters/{namespace}/{name}/window.

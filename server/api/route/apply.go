@@ -10,7 +10,6 @@ import (
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -24,7 +23,7 @@ func (c *Call) MayApply(existing *records.Cluster) error {
 	case existing == nil:
 		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "user %s may not create clusters", c.Who.Username)
 	case !auth.May(c.Who, auth.Get, auth.OfCluster(existing.ID)):
-		return fmt.Errorf("the name is taken: %w", clusters.ErrNotUnique)
+		return fmt.Errorf("the name is taken: %w", records.ErrNotUnique)
 	case !auth.May(c.Who, auth.Update, auth.OfCluster(existing.ID)):
 		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "user %s may not change cluster %s", c.Who.Username, existing.Name)
 	}

@@ -13,10 +13,8 @@ import (
 	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
 )
@@ -40,19 +38,19 @@ func Envelope(err error) *norman.Error {
 			return norman.Errorf(one.status, one.code, "%v", err)
 		}
 	}
-	if denied, ok := errors.AsType[*references.DeniedError](err); ok {
+	if denied, ok := errors.AsType[*records.DeniedError](err); ok {
 		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "%s", denied.Reason)
 	}
-	if bad, ok := errors.AsType[*references.InvalidError](err); ok {
+	if bad, ok := errors.AsType[*records.UnkeepableError](err); ok {
 		return norman.Invalid(norman.InvalidOption, bad.Field, "%s", bad.Reason)
 	}
 	if bad, ok := errors.AsType[*admission.InvalidError](err); ok {
 		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%s", bad.Reason)
 	}
-	if _, ok := errors.AsType[*clusters.NamespaceError](err); ok {
+	if _, ok := errors.AsType[*records.NamespaceError](err); ok {
 		return norman.Invalid(norman.InvalidOption, "namespace", "%v", err)
 	}
-	if errors.Is(err, clusters.ErrNotUnique) {
+	if errors.Is(err, records.ErrNotUnique) {
 		return norman.Invalid(norman.NotUnique, "name", "%v", err)
 	}
 	if e, ok := errors.AsType[*auth.TooManyError](err); ok {
@@ -80,11 +78,11 @@ var spoken = []struct {
 }{
 	{http.StatusNotFound, norman.NotFound, []func(error) bool{is[*store.NotFoundError], is[*settings.UnknownError]}},
 	{http.StatusConflict, norman.AlreadyExists, []func(error) bool{is[*store.ExistsError]}},
-	{http.StatusUnprocessableEntity, norman.InvalidOption, []func(error) bool{is[*clusters.LimitError]}},
+	{http.StatusUnprocessableEntity, norman.InvalidOption, []func(error) bool{is[*records.LimitError]}},
 	{http.StatusRequestEntityTooLarge, norman.InvalidOption, []func(error) bool{is[*store.TooLargeError]}},
 	{http.StatusMethodNotAllowed, norman.MethodNotAllow, []func(error) bool{is[*settings.ReadOnlyError]}},
 	{http.StatusConflict, norman.Conflict, []func(error) bool{
-		is[*store.ConflictError], is[*clusters.ChangedError], is[*clusters.LastMemberError], is[*clusters.RemovingError], is[*references.InUseError],
+		is[*store.ConflictError], is[*records.ChangedError], is[*records.LastMemberError], is[*records.RemovingError], is[*records.InUseError],
 		is[*records.ExportedError], is[*records.RefusedError],
 		is[*operations.RefusedError], is[*operations.BusyError], is[*operations.QueueFullError], is[*operations.TransitionError],
 	}},

@@ -56,7 +56,7 @@ func newBed(t *testing.T) *bed {
 			t.Fatal(err)
 		}
 	}
-	set := settings.New(s, func(string) string { return "" }, settings.Defaults{ServerURL: "https://drover.example.com", CACerts: "PEM\n", Version: "v1.0.0"})
+	set := settings.New(s.Settings, func(string) string { return "" }, settings.Defaults{ServerURL: "https://drover.example.com", CACerts: "PEM\n", Version: "v1.0.0"})
 	agents := clusteragents.New(clusteragents.Options{State: s, Settings: set, Now: time.Now, Logger: log})
 	t.Cleanup(func() {
 		agents.Close()

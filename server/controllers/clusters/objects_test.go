@@ -84,7 +84,7 @@ func TestAChangedObjectReachesItsClusters(t *testing.T) {
 	if !b.eventually(func() bool { return b.fileA() == "second" }) {
 		t.Fatal("the change has not come")
 	}
-	var inUse *references.InUseError
+	var inUse *records.InUseError
 	if err := references.Remove(t.Context(), b.state, "Secret/fleet-default/files"); !errors.As(err, &inUse) || !cmp.Equal(inUse.Clusters, []string{"fleet-default/harbour"}) {
 		t.Errorf("removing what is in use: %v", err)
 	}

@@ -274,7 +274,7 @@ func TestLimits(t *testing.T) {
 				}
 				return
 			}
-			if _, ok := errors.AsType[*asked.LimitError](err); !ok || !strings.Contains(err.Error(), tc.want) || b.cluster().Generation != before {
+			if _, ok := errors.AsType[*records.LimitError](err); !ok || !strings.Contains(err.Error(), tc.want) || b.cluster().Generation != before {
 				t.Errorf("it is %v", err)
 			}
 		})
@@ -306,7 +306,7 @@ func TestPause(t *testing.T) {
 func TestRemovalsAreOperations(t *testing.T) {
 	b := activeBed(t)
 	err := b.applier.RemoveMachine(t.Context(), machineKey, records.Leave{}, admission.Refuse)
-	if _, ok := errors.AsType[*asked.LastMemberError](err); !ok {
+	if _, ok := errors.AsType[*records.LastMemberError](err); !ok {
 		t.Fatalf("the last member: %v", err)
 	}
 	if err := b.applier.Remove(t.Context(), "fleet-default/harbour", records.Leave{By: "user-a", Uninstall: true}); err != nil {
@@ -439,7 +439,7 @@ func TestTwoRequestsInTheSameMoment(t *testing.T) {
 			}
 			err := b.applier.RemoveMachine(t.Context(), keys[0], records.Leave{}, turn)
 			// Of what is left now it is the last member.
-			if _, last := errors.AsType[*asked.LastMemberError](err); !last {
+			if _, last := errors.AsType[*records.LastMemberError](err); !last {
 				t.Errorf("the first request: %v", err)
 			}
 			if d, _ := b.state.Machines.Get(string(keys[0])); !d.Value.Deleting.IsZero() {

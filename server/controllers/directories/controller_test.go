@@ -36,7 +36,7 @@ func gitHub(t *testing.T) (*Controller, *githubstandin.GitHub) {
 	a := auth.New(st, now, log)
 	d, err := logins.New(logins.Options{
 		State: st, Auth: a, People: &people.People{State: st, Auth: a, Now: now, Log: log}, Secret: "shared by all servers", Now: now, Logger: log, Outgoing: &outgoing.Outgoing{},
-		Settings: settings.New(st, func(string) string { return "" }, settings.Defaults{ServerURL: "https://drover.example"}),
+		Settings: settings.New(st.Settings, func(string) string { return "" }, settings.Defaults{ServerURL: "https://drover.example"}),
 	})
 	if err != nil {
 		t.Fatal(err)

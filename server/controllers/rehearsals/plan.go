@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/operations"
@@ -77,21 +78,24 @@ func (a *Service) keep(ctx context.Context, key records.ClusterKey, change func(
 	return next, nil
 }
 
-// Standing is how the rehearsals of a cluster stand.
-type Standing struct {
-	records.Rehearsals
-	// Next is when the next one is due; zero for none. Waits is why one that is due does not begin, and Running the ID of one that has
-	// not ended; empty for none.
-	Next           time.Time
-	Waits, Running string
-}
-
 // Standing is how the rehearsals of a cluster stand now.
-func (a *Service) Standing(c records.Cluster) Standing {
+func (a *Service) Standing(c records.Cluster) apitypes.Rehearsals {
 	kept, _ := a.State.Rehearsals.Get(c.Key())
 	s := a.situation(c, kept.Value, ofCluster(c, a.underFleets()))
 	d := decide(s)
-	return Standing{Rehearsals: kept.Value, Next: d.Due, Waits: d.Why, Running: s.Running}
+	return Shown(kept.Value, d.Due, d.Why, s.Running)
+}
+
+// Shown is what is kept of a cluster's rehearsals as clients see it, with when the next one is due, zero for none, why one that is due does not
+// begin, and the ID of the operation that runs, empty for none.
+func Shown(kept records.Rehearsals, next time.Time, waits, running string) apitypes.Rehearsals {
+	shown := apitypes.Rehearsals{
+		Type: "rehearsals", Fleet: kept.Fleet, By: kept.By, Since: kept.Since, Next: next, Waits: waits, Operation: running, Last: kept.Last, Good: kept.Good,
+	}
+	if kept.Every > 0 {
+		shown.Every = kept.Every.String()
+	}
+	return shown
 }
 
 // situation is all of which the next rehearsal of a cluster is decided; all are its rehearsals. Without a schedule that is nearly nothing.

@@ -17,7 +17,6 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/store"
 )
@@ -164,7 +163,7 @@ func (c *Controller) run(ctx context.Context, s desired.Snapshot, d desired.Deci
 	p := attempt(s, d, c.Now(), randomid.ID(5))
 	removes := d.Operation.Kind == operations.KindUninstall
 	report := newReport(reportOptions{
-		Operations: c.State.Operations, Key: d.Operation.Key(), Steps: stepsOf(d), Words: rke.Words(key.Name()), Now: c.Now, Logger: c.Logger,
+		Operations: c.State.Operations, Key: d.Operation.Key(), Steps: stepsOf(d), Words: wordsOf(key.Name()), Now: c.Now, Logger: c.Logger,
 	})
 	if err := report.Start(ctx, p, s.Cluster.Generation); err != nil {
 		return err
@@ -199,7 +198,7 @@ func (c *Controller) run(ctx context.Context, s desired.Snapshot, d desired.Deci
 
 // carry does once what an operation is about. What it returns changes what is remembered of the cluster; nil changes nothing.
 func (c *Controller) carry(ctx context.Context, o engine.Options, s desired.Snapshot, d desired.Decision, guard string) (done func(records.RKEState) records.RKEState, err error) {
-	work, before := rke.Work(d.Config, d.Before), desired.ReadParams(d.Operation)
+	work, before := workOf(d.Config, d.Before), desired.ReadParams(d.Operation)
 	if d.Operation.Kind == operations.KindUninstall {
 		if err := o.Planned(ctx, nil); err != nil {
 			return nil, err
@@ -209,7 +208,7 @@ func (c *Controller) carry(ctx context.Context, o engine.Options, s desired.Snap
 	if d.Request != nil {
 		key := records.ClusterKey(d.Operation.Subject)
 		rec, _ := c.State.RKEStates.Get(string(key))
-		return rke.Do(ctx, rke.On{
+		return carry(ctx, carried{
 			Options: o, Work: work, Request: *d.Request, By: d.Operation.By, Resumed: before.Stamp != "", Record: rec.Value,
 			Replace: func(ctx context.Context, next *rkestate.State) error { return c.save(ctx, key, next, desired.Replaced) },
 		})
@@ -316,9 +315,9 @@ func (c *Controller) removed(ctx context.Context, key records.ClusterKey, d desi
 // failed writes what went wrong and when the next try begins. A wish of which nothing was begun is not tried again by itself.
 func (c *Controller) failed(ctx context.Context, cluster records.Cluster, d desired.Decision, p desired.Params, failed error) error {
 	o, key := d.Operation, records.ClusterKey(d.Operation.Subject)
-	failed = advice.Error(failed, rke.Words(cluster.Name))
+	failed = advice.Error(failed, wordsOf(cluster.Name))
 	rec, _ := c.State.RKEStates.Get(string(key))
-	if p.Request != nil && !rke.Begun(rec.Value, p.Request.Kind) {
+	if p.Request != nil && !Begun(rec.Value, p.Request.Kind) {
 		c.Logger.Warn("what was asked of an RKE1 cluster was not done", "operation", o.ID, "kind", o.Kind, "cluster", o.Subject, "error", failed)
 		return c.end(ctx, key, desired.Decision{Operation: o, Request: p.Request, State: operations.Failed, Reason: failed.Error()})
 	}

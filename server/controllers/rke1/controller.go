@@ -12,19 +12,18 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/store"
 )
 
 // Controller brings all RKE1 clusters to what their documents say.
 type Controller struct {
-	*rke.Clusters
+	*Clusters
 	tunnels reconcile.Signal
 }
 
 // New makes a controller; nothing happens before its worker runs.
-func New(all *rke.Clusters) *Controller {
+func New(all *Clusters) *Controller {
 	return &Controller{Clusters: all, tunnels: reconcile.Signal{Of: "tunnels"}}
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/desired"
 )
 
@@ -80,7 +79,7 @@ func TestAsk(t *testing.T) {
 	b := newBed(t)
 	b.deployed("")
 	ask := func(w desired.Request, turn admission.Turn) (operations.Operation, error) {
-		return b.runner.Ask(t.Context(), key, rke.Request{Request: w, By: "user", Turn: turn})
+		return b.runner.Ask(t.Context(), key, w, "user", turn)
 	}
 	for name, c := range map[string]struct {
 		wish desired.Request
@@ -128,7 +127,7 @@ func TestRemovingSnapshots(t *testing.T) {
 	}
 	remove := func(w desired.Request) (operations.Operation, error) {
 		w.Kind = operations.KindRemoveSnapshot
-		return b.runner.Ask(t.Context(), key, rke.Request{Request: w, By: "user", Turn: admission.Refuse})
+		return b.runner.Ask(t.Context(), key, w, "user", admission.Refuse)
 	}
 	if _, err := remove(desired.Request{Snapshot: "two"}); err == nil || !strings.Contains(err.Error(), "it has no snapshot two") {
 		t.Errorf("one that is not there: %v", err)

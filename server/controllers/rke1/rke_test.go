@@ -22,7 +22,6 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke"
 	rkedesired "github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -58,7 +57,7 @@ func newBed(t *testing.T) *bed {
 		t.Fatal(err)
 	}
 	b := &bed{T: t, state: st, now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
-	b.runner = New(rke.New(rke.Options{
+	b.runner = New(NewClusters(Options{
 		State: st, Versions: known, Now: b.clock, Logger: slog.New(slog.DiscardHandler), Pause: time.Millisecond,
 		Dial: func(context.Context, records.Subject, tunnel.Target) (net.Conn, error) {
 			return nil, errors.New("nobody is there")
@@ -236,7 +235,7 @@ func TestAgentsHoldStillForAChange(t *testing.T) {
 	}}
 	turn := func(image string) *selfRepair {
 		planned[0].Containers = []desired.Container{{Process: nodeconfig.Process{Name: "kubelet", Image: image}}}
-		return &selfRepair{Controller: b.runner, cluster: s.Cluster, machines: s.Machines, report: rke.Silent{}}
+		return &selfRepair{Controller: b.runner, cluster: s.Cluster, machines: s.Machines, report: Silent{}}
 	}
 	stored := func(a *selfRepair) (string, int) {
 		c, version, err := a.stored(m.Key())

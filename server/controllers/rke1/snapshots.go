@@ -12,7 +12,6 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/desired"
 )
 
@@ -21,7 +20,7 @@ func (c *Controller) guard(ctx context.Context, o engine.Options, d desired.Deci
 	key := records.ClusterKey(d.Operation.Subject)
 	o.Planned = nil
 	id, _, _ := strings.Cut(name, "_")
-	one, failed := rke.Take(ctx, o, rke.Work(d.Deployed(), d.Before), records.RKESnapshot{ID: id, Name: name, By: d.Operation.By}, begun)
+	one, failed := takeSnapshot(ctx, o, workOf(d.Deployed(), d.Before), records.RKESnapshot{ID: id, Name: name, By: d.Operation.By}, begun)
 	if ctx.Err() != nil || errors.Is(failed, engine.ErrStopped) {
 		return failed // nil means that the snapshot is looked at again
 	}
@@ -45,15 +44,15 @@ func (c *Controller) scheduled(ctx context.Context, s desired.Snapshot, d desire
 	in := desired.Input{Cluster: s.Cluster, Machines: s.Machines, Before: d.Before, Versions: s.Versions}
 	schedule, _ := desired.ScheduleOf(in)
 	id, name := desired.NameSnapshot(in, true, c.Now(), randomid.ID(5))
-	o := c.Engine(s.Machines, rke.Silent{})
+	o := c.Engine(s.Machines, Silent{})
 	o.Stop = func() error {
 		if c, ok := c.State.Clusters.Get(string(key)); !ok || !c.Value.Deleting.IsZero() {
 			return engine.ErrStopped
 		}
 		return context.Cause(ctx)
 	}
-	work := rke.Work(d.Config, d.Before)
-	one, failed := rke.Take(ctx, o, work, records.RKESnapshot{ID: id, Name: name, Scheduled: true}, false)
+	work := workOf(d.Config, d.Before)
+	one, failed := takeSnapshot(ctx, o, work, records.RKESnapshot{ID: id, Name: name, Scheduled: true}, false)
 	if ctx.Err() != nil || errors.Is(failed, engine.ErrStopped) {
 		return nil // the next leader takes one
 	}
@@ -71,7 +70,7 @@ func (c *Controller) scheduled(ctx context.Context, s desired.Snapshot, d desire
 	}
 	c.Logger.Info("scheduled snapshot taken", "cluster", key, "snapshot", name, "hosts", len(one.Hosts))
 	for _, old := range gone {
-		if err := engine.RemoveSnapshot(ctx, o, work, engine.SnapshotRequest{Name: old.Name, S3: rke.Bucket(d.Config)}); err != nil {
+		if err := engine.RemoveSnapshot(ctx, o, work, engine.SnapshotRequest{Name: old.Name, S3: bucketOf(d.Config)}); err != nil {
 			c.Logger.Warn("an old snapshot could not be removed, and is not looked after any more", "cluster", key, "snapshot", old.Name, "error", err)
 		}
 	}

@@ -122,11 +122,11 @@ func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machi
 // rehearsals are those of the snapshots of a cluster. Why one that is due does not begin is what was noted of that.
 func (s *Source) rehearsals(key string) apitypes.Rehearsals {
 	kept, _ := s.State.Rehearsals.Get(key)
-	standing := rehearsals.Standing{Rehearsals: kept.Value, Next: rehearsals.Due(kept.Value, s.Now())}
+	waits := ""
 	if held := kept.Value.Held; held != nil {
-		standing.Waits = held.Why
+		waits = held.Why
 	}
-	return views.OfRehearsals(standing)
+	return rehearsals.Shown(kept.Value, rehearsals.Due(kept.Value, s.Now()), waits, "")
 }
 
 // underWay is the operation that is under way on a cluster or a fleet; nil when none is, or who may not see it.

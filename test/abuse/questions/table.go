@@ -173,5 +173,5 @@ var Questions = []Question{
 	{Place: "server/downstream *watcher.connect", Calls: "host.Dial", Through: Carries, Why: "it carries the questions of others"},
 	{Place: "server/hosts *Hosts.Ask", Calls: "host.AskFor", Through: Carries, Why: "it carries the questions of others"},
 	{Place: "server/hosts *Hosts.AskFor", Calls: "host.Dial http.Do", Through: Carries, Why: "it carries the questions of others"},
-	{Place: "server/rke *Clusters.dialer", Calls: "host.Dial", Through: Carries, Why: "it carries the questions of others"},
+	{Place: "server/controllers/rke1 *Clusters.dialer", Calls: "host.Dial", Through: Carries, Why: "it carries the questions of others"},
 }

@@ -1,7 +1,7 @@
 // How each kind of what people ask for is carried out: snapshots, their restore, and the rotations. The engine goes on with what was
 // interrupted by the state that it left, so that a request is carried out by the same call once more.
 
-package rke
+package rke1
 
 import (
 	"context"
@@ -22,8 +22,8 @@ import (
 	"github.com/drover-project/drover/server/rke/desired"
 )
 
-// On is a request, and what it is carried out on.
-type On struct {
+// carried is a request, and what it is carried out on.
+type carried struct {
 	engine.Options
 	engine.Work
 	Request desired.Request
@@ -41,9 +41,9 @@ type job struct {
 	// admit says why it cannot be done, and completes the request; nil admits all.
 	admit func(*desired.Request, *records.RKEState, change.Cluster) error
 	// preview says what would be done. It asks the hosts and does nothing.
-	preview func(ctx context.Context, on On, cluster string) ([]string, error)
+	preview func(ctx context.Context, on carried, cluster string) ([]string, error)
 	// run does it. What it returns changes what is remembered of the cluster; nil changes nothing.
-	run func(context.Context, On) (func(records.RKEState) records.RKEState, error)
+	run func(context.Context, carried) (func(records.RKEState) records.RKEState, error)
 	// begun says that it is half done: it is tried until it is done, since nothing else may be before. nil is never.
 	begun func(*rkestate.State) bool
 }
@@ -53,8 +53,8 @@ var jobs = map[operations.Kind]job{
 		admit: func(w *desired.Request, rec *records.RKEState, _ change.Cluster) error {
 			return checkName(*rec, w.Snapshot)
 		},
-		preview: func(ctx context.Context, on On, _ string) ([]string, error) {
-			return engine.PreviewSnapshot(ctx, on.Options, on.Work, engine.SnapshotRequest{Name: on.Request.Snapshot, S3: Bucket(on.Config)})
+		preview: func(ctx context.Context, on carried, _ string) ([]string, error) {
+			return engine.PreviewSnapshot(ctx, on.Options, on.Work, engine.SnapshotRequest{Name: on.Request.Snapshot, S3: bucketOf(on.Config)})
 		},
 		run: take,
 	},
@@ -66,7 +66,7 @@ var jobs = map[operations.Kind]job{
 			}
 			return err
 		},
-		preview: func(_ context.Context, on On, cluster string) ([]string, error) {
+		preview: func(_ context.Context, on carried, cluster string) ([]string, error) {
 			return []string{on.Request.Title(cluster) + ", from every host of etcd that can be reached, and from the bucket where there is one"}, nil
 		},
 		run: remove,
@@ -78,10 +78,10 @@ var jobs = map[operations.Kind]job{
 			}
 			return nil
 		},
-		preview: func(ctx context.Context, on On, _ string) ([]string, error) {
+		preview: func(ctx context.Context, on carried, _ string) ([]string, error) {
 			return engine.PreviewRestore(ctx, on.Options, on.Work, restore(on))
 		},
-		run: func(ctx context.Context, on On) (func(records.RKEState) records.RKEState, error) {
+		run: func(ctx context.Context, on carried) (func(records.RKEState) records.RKEState, error) {
 			on.Save = on.Replace
 			_, err := engine.Restore(ctx, on.Options, on.Work, restore(on))
 			return nil, err
@@ -89,10 +89,10 @@ var jobs = map[operations.Kind]job{
 		begun: func(s *rkestate.State) bool { return s.Desired.Config.Restore.Restore },
 	},
 	operations.KindRotateCertificates: {
-		preview: func(ctx context.Context, on On, _ string) ([]string, error) {
+		preview: func(ctx context.Context, on carried, _ string) ([]string, error) {
 			return engine.PreviewRotate(ctx, on.Options, on.Work, pki.Rotation{CA: on.Request.CA, Services: on.Request.Services})
 		},
-		run: func(ctx context.Context, on On) (func(records.RKEState) records.RKEState, error) {
+		run: func(ctx context.Context, on carried) (func(records.RKEState) records.RKEState, error) {
 			_, err := engine.Rotate(ctx, on.Options, on.Work, pki.Rotation{CA: on.Request.CA, Services: on.Request.Services})
 			return nil, err
 		},
@@ -103,10 +103,10 @@ var jobs = map[operations.Kind]job{
 			_, _, err := change.KeyRotation(c, rand.Reader)
 			return err
 		},
-		preview: func(ctx context.Context, on On, _ string) ([]string, error) {
+		preview: func(ctx context.Context, on carried, _ string) ([]string, error) {
 			return engine.PreviewRotateKey(ctx, on.Options, on.Work)
 		},
-		run: func(ctx context.Context, on On) (func(records.RKEState) records.RKEState, error) {
+		run: func(ctx context.Context, on carried) (func(records.RKEState) records.RKEState, error) {
 			_, err := engine.RotateKey(ctx, on.Options, on.Work)
 			return nil, err
 		},
@@ -114,8 +114,8 @@ var jobs = map[operations.Kind]job{
 	},
 }
 
-// Do carries a request out. What it returns changes what is remembered of the cluster, also beside an error; nil changes nothing.
-func Do(ctx context.Context, on On) (func(records.RKEState) records.RKEState, error) {
+// carry carries a request out. What it returns changes what is remembered of the cluster, also beside an error; nil changes nothing.
+func carry(ctx context.Context, on carried) (func(records.RKEState) records.RKEState, error) {
 	does, ok := jobs[on.Request.Kind]
 	if !ok {
 		return nil, fmt.Errorf("%q is not a kind of operation that this server knows", on.Request.Kind)
@@ -130,27 +130,27 @@ func Begun(rec records.RKEState, kind operations.Kind) bool {
 	return err == nil && s != nil && s.Desired.Config != nil && begun != nil && begun(s)
 }
 
-func restore(on On) engine.RestoreRequest {
-	return engine.RestoreRequest{Name: on.Request.Snapshot, LocalState: on.Request.KeepState, S3: Bucket(on.Config)}
+func restore(on carried) engine.RestoreRequest {
+	return engine.RestoreRequest{Name: on.Request.Snapshot, LocalState: on.Request.KeepState, S3: bucketOf(on.Config)}
 }
 
 // take is the job of a snapshot.
-func take(ctx context.Context, on On) (func(records.RKEState) records.RKEState, error) {
+func take(ctx context.Context, on carried) (func(records.RKEState) records.RKEState, error) {
 	on.Planned = nil
-	one, err := Take(ctx, on.Options, on.Work, records.RKESnapshot{ID: on.Request.ID, Name: on.Request.Snapshot, By: on.By}, on.Resumed)
+	one, err := takeSnapshot(ctx, on.Options, on.Work, records.RKESnapshot{ID: on.Request.ID, Name: on.Request.Snapshot, By: on.By}, on.Resumed)
 	return func(rec records.RKEState) records.RKEState {
 		rec.Snapshots, _ = desired.Noted(rec.Snapshots, one, 0)
 		return rec
 	}, err
 }
 
-// Take takes a snapshot and says what became of it, also beside an error.
-func Take(ctx context.Context, o engine.Options, w engine.Work, one records.RKESnapshot, resumed bool) (records.RKESnapshot, error) {
+// takeSnapshot takes a snapshot and says what became of it, also beside an error.
+func takeSnapshot(ctx context.Context, o engine.Options, w engine.Work, one records.RKESnapshot, resumed bool) (records.RKESnapshot, error) {
 	one.At = o.Now().UTC()
 	if w.Before != nil && w.Before.Current.Config != nil {
 		one.Version = w.Before.Current.Config.KubernetesVersion
 	}
-	to := Bucket(w.Config)
+	to := bucketOf(w.Config)
 	if to != nil {
 		one.Bucket = to.BucketName
 	}
@@ -159,19 +159,19 @@ func Take(ctx context.Context, o engine.Options, w engine.Work, one records.RKES
 		one.Hosts = append(one.Hosts, records.RKESnapshotOn{Address: s.Host, Size: s.Size, State: s.State})
 	}
 	if err != nil {
-		one.Failure = advice.Error(err, Words("NAME")).Error()
+		one.Failure = advice.Error(err, wordsOf("NAME")).Error()
 	}
 	return one, err
 }
 
 // remove takes a snapshot off its hosts and out of the bucket, and out of what is remembered. A try that failed may have the name of
 // a snapshot that worked later, whose archive stays.
-func remove(ctx context.Context, on On) (func(records.RKEState) records.RKEState, error) {
+func remove(ctx context.Context, on carried) (func(records.RKEState) records.RKEState, error) {
 	if !slices.ContainsFunc(on.Record.Snapshots, func(s records.RKESnapshot) bool {
 		return s.ID != on.Request.ID && s.Name == on.Request.Snapshot && s.Failure == ""
 	}) {
 		on.Planned = nil
-		if err := engine.RemoveSnapshot(ctx, on.Options, on.Work, engine.SnapshotRequest{Name: on.Request.Snapshot, S3: Bucket(on.Config)}); err != nil {
+		if err := engine.RemoveSnapshot(ctx, on.Options, on.Work, engine.SnapshotRequest{Name: on.Request.Snapshot, S3: bucketOf(on.Config)}); err != nil {
 			return nil, err
 		}
 	}
@@ -181,8 +181,8 @@ func remove(ctx context.Context, on On) (func(records.RKEState) records.RKEState
 	}, nil
 }
 
-// Bucket is where a config has its snapshots besides; nil for nowhere.
-func Bucket(c *config.Cluster) *config.S3Backup {
+// bucketOf is where a config has its snapshots besides; nil for nowhere.
+func bucketOf(c *config.Cluster) *config.S3Backup {
 	if b := c.Services.Etcd.BackupConfig; b != nil {
 		return b.S3
 	}

@@ -1,4 +1,4 @@
-package texts
+package desired
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ import (
 func admission(t *testing.T, version string, c config.KubeAPI) string {
 	t.Helper()
 	v, _ := versions.Parse(version)
-	text, err := Admission(c, v)
+	text, err := admissionText(c, v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func admission(t *testing.T, version string, c config.KubeAPI) string {
 
 // The checksums are those that containers of the peer have.
 func TestChecksumsOfThePeer(t *testing.T) {
-	audit, err := Audit(&config.AuditPolicy{TypeMeta: config.TypeMeta{Kind: "Policy", APIVersion: "audit.k8s.io/v1"}, Rules: []config.PolicyRule{{Level: "Metadata"}}})
+	audit, err := auditText(&config.AuditPolicy{TypeMeta: config.TypeMeta{Kind: "Policy", APIVersion: "audit.k8s.io/v1"}, Rules: []config.PolicyRule{{Level: "Metadata"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestChecksumsOfThePeer(t *testing.T) {
 		{"admission, privileged", admission(t, "v1.30.5-rancher1-1", config.KubeAPI{PodSecurityConfiguration: "privileged"}), "69ff71a7958fe5108686fd89fcbff80d"},
 		{"admission, restricted", admission(t, "v1.25.16-rancher2-3", config.KubeAPI{PodSecurityConfiguration: "restricted"}), "fe4daf2c9a6824b6377a4826692058c5"},
 	} {
-		if got := Sum(c.text); got != c.sum {
+		if got := sumOf(c.text); got != c.sum {
 			t.Errorf("%s has %s, want %s:\n%s", c.what, got, c.sum, c.text)
 		}
 	}
@@ -170,7 +170,7 @@ soap-roundtrip-count = "0"
 [Network]
 `},
 	} {
-		got, err := Cloud(c.of)
+		got, err := cloudText(c.of)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ soap-roundtrip-count = "0"
 			t.Errorf("%s:\n%s", c.what, diff)
 		}
 	}
-	azure, err := Cloud(config.CloudProvider{Azure: &clouds.Azure{TenantID: "t"}})
+	azure, err := cloudText(config.CloudProvider{Azure: &clouds.Azure{TenantID: "t"}})
 	if err != nil || !strings.HasPrefix(azure, "{\n\n\"cloud\": \"\",\n\n\"tenantId\": \"t\",\n") {
 		t.Errorf("azure: %q, %v", azure, err)
 	}

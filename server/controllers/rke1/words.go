@@ -1,6 +1,6 @@
 // What the engine advises, as it is done here.
 
-package rke
+package rke1
 
 import (
 	"strings"
@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/rke1/advice"
 )
 
-// Words say a step for a cluster.
-func Words(cluster string) advice.Words {
+// wordsOf say a step for a cluster.
+func wordsOf(cluster string) advice.Words {
 	return func(s advice.Step) string {
 		switch s.Kind {
 		case advice.BringUp:

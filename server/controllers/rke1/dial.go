@@ -1,7 +1,7 @@
 // The way to a host for an engine that expects connections as those of net.Dial: over a tunnel, a connection that the host could
 // not open looks like any other until something is read from it.
 
-package rke
+package rke1
 
 import (
 	"context"

@@ -3,7 +3,7 @@
 // Wire source: rancher/rke cloudprovider; github.com/go-ini/ini v1.37.0, with which the peer writes those of AWS and OpenStack
 // (File.WriteTo with IgnoreInlineComment); rancher/rke templates/vsphere.go for keys, their order and spaces.
 
-package texts
+package desired
 
 import (
 	"encoding/json"
@@ -17,9 +17,9 @@ import (
 	"github.com/drover-project/drover/rke1/config/clouds"
 )
 
-// Cloud is the text of /etc/kubernetes/cloud-config; "" is a provider without one. It may hold secrets. The error says which provider's settings
+// cloudText is the text of /etc/kubernetes/cloud-config; "" is a provider without one. It may hold secrets. The error says which provider's settings
 // cannot be written.
-func Cloud(c config.CloudProvider) (string, error) {
+func cloudText(c config.CloudProvider) (string, error) {
 	switch {
 	case c.Azure != nil:
 		b, err := json.MarshalIndent(c.Azure, "", "\n")

@@ -1,6 +1,6 @@
 // How people ask for something on an RKE1 cluster: what cannot be done is refused at once, and the rest is an operation.
 
-package rke
+package rke1
 
 import (
 	"context"
@@ -19,34 +19,25 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// Request is what a user asks for.
-type Request struct {
-	desired.Request
-	// By is the ID of the user.
-	By string
-	// Turn is what becomes of it while another operation is under way.
-	Turn admission.Turn
-}
-
-// Ask makes an operation of a request. The error is a *records.RefusedError when it cannot be carried out, *operations.BusyError when another
+// Ask makes an operation of what a user asks for; turn is what becomes of it while another operation is under way. The error is a *records.RefusedError when it cannot be carried out, *operations.BusyError when another
 // operation is under way, *operations.QueueFullError when too many wait, and a *store.ConflictError when the cluster changed in the
 // same moment. A snapshot without a name gets one.
-func (c *Clusters) Ask(ctx context.Context, key records.ClusterKey, asked Request) (operations.Operation, error) {
+func (c *Clusters) Ask(ctx context.Context, key records.ClusterKey, asked desired.Request, by string, turn admission.Turn) (operations.Operation, error) {
 	d, ok := c.State.Clusters.Get(string(key))
 	if !ok {
 		return operations.Operation{}, &store.NotFoundError{Collection: "clusters", Key: string(key)}
 	}
-	request, _, err := c.admit(d.Value, asked.Request)
+	request, _, err := c.admit(d.Value, asked)
 	if err != nil {
 		return operations.Operation{}, err
 	}
 	// While etcd is away, what the engine is at cannot come to its end; a restore takes its place.
-	if request.Kind == operations.KindRestore && asked.Turn == admission.Refuse {
-		asked.Turn = admission.Replace
+	if request.Kind == operations.KindRestore && turn == admission.Refuse {
+		turn = admission.Replace
 	}
 	o, ops, _, err := admission.Begin(ctx, c.State, admission.Request{
-		Subject: key, Kind: request.Kind, Title: request.Title(d.Value.Name), By: asked.By, Generation: d.Value.Generation,
-		Turn: asked.Turn, Params: desired.Params{Request: &request},
+		Subject: key, Kind: request.Kind, Title: request.Title(d.Value.Name), By: by, Generation: d.Value.Generation,
+		Turn: turn, Params: desired.Params{Request: &request},
 	}, c.Now)
 	if err != nil {
 		return o, err
@@ -55,7 +46,7 @@ func (c *Clusters) Ask(ctx context.Context, key records.ClusterKey, asked Reques
 	if _, err := c.State.Store.Commit(ctx, append(ops, c.State.Clusters.Updating(d))...); err != nil {
 		return o, fmt.Errorf("begin to %s: %w", o.Title, err)
 	}
-	c.Logger.Info("operation asked for", "operation", o.ID, "kind", o.Kind, "cluster", key, "user", asked.By, "state", o.State)
+	c.Logger.Info("operation asked for", "operation", o.ID, "kind", o.Kind, "cluster", key, "user", by, "state", o.State)
 	return o, nil
 }
 
@@ -63,7 +54,7 @@ func (c *Clusters) Ask(ctx context.Context, key records.ClusterKey, asked Reques
 func (c *Clusters) admit(cluster records.Cluster, request desired.Request) (desired.Request, desired.Snapshot, error) {
 	s := c.Snapshot(cluster)
 	refused := func(why error) (desired.Request, desired.Snapshot, error) {
-		return request, s, &records.RefusedError{Cluster: cluster.Name, Why: advice.Error(why, Words(cluster.Name))}
+		return request, s, &records.RefusedError{Cluster: cluster.Name, Why: advice.Error(why, wordsOf(cluster.Name))}
 	}
 	request.Document = false
 	before, err := desired.State(s.Record)
@@ -141,9 +132,9 @@ func (c *Clusters) PreviewRequest(ctx context.Context, key records.ClusterKey, a
 	if err != nil {
 		return nil, err
 	}
-	lines, err := jobs[request.Kind].preview(ctx, On{Options: c.Engine(s.Machines, Silent{}), Work: Work(cfg, before), Request: request}, d.Value.Name)
+	lines, err := jobs[request.Kind].preview(ctx, carried{Options: c.Engine(s.Machines, Silent{}), Work: workOf(cfg, before), Request: request}, d.Value.Name)
 	if err != nil {
-		return nil, &records.RefusedError{Cluster: d.Value.Name, Why: advice.Error(err, Words(d.Value.Name))}
+		return nil, &records.RefusedError{Cluster: d.Value.Name, Why: advice.Error(err, wordsOf(d.Value.Name))}
 	}
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])

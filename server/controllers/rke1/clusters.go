@@ -1,7 +1,7 @@
-// Package rke has the RKE1 clusters of the server: what is known of each, the way to its hosts through the tunnels of their node
-// agents, what people ask of it, and how each kind of that is carried out with the engine of rke1/engine. server/controllers/rke1
-// brings them to what their documents say.
-package rke
+// The RKE1 clusters of the server: what is known of each, the way to its hosts through the tunnels of their node agents, what people ask
+// of it, and how each kind of that is carried out with the engine of rke1/engine.
+
+package rke1
 
 import (
 	"context"
@@ -48,8 +48,8 @@ type Options struct {
 // Clusters are all RKE1 clusters.
 type Clusters struct{ Options }
 
-// New makes Clusters.
-func New(o Options) *Clusters { return &Clusters{o} }
+// NewClusters makes Clusters.
+func NewClusters(o Options) *Clusters { return &Clusters{o} }
 
 // Snapshot is what is known of a cluster that is as given.
 func (c *Clusters) Snapshot(cluster records.Cluster) desired.Snapshot {
@@ -108,7 +108,7 @@ func (c *Clusters) Compare(ctx context.Context, cluster records.Cluster) (lines 
 	if err != nil {
 		return nil, false, err
 	}
-	changes, err := engine.Preview(ctx, c.Engine(s.Machines, Silent{}), Work(cfg, before))
+	changes, err := engine.Preview(ctx, c.Engine(s.Machines, Silent{}), workOf(cfg, before))
 	if err != nil {
 		return nil, false, fmt.Errorf("look at the hosts of cluster %s: %w", cluster.Name, err)
 	}
@@ -128,8 +128,8 @@ func (c *Clusters) OnHosts(ctx context.Context, cluster records.Cluster) (*adopt
 	return adopt.Read(ctx, adopt.Options{Dial: c.dialer(s.Machines), Now: c.Now, Logger: c.Logger}, nodes)
 }
 
-// Work is what the engine brings about. Its state names where a command line would have the administrator's kubeconfig.
-func Work(c *config.Cluster, before *rkestate.State) engine.Work {
+// workOf is what the engine brings about. Its state names where a command line would have the administrator's kubeconfig.
+func workOf(c *config.Cluster, before *rkestate.State) engine.Work {
 	return engine.Work{Config: c, Before: before, Kubeconfig: "kube_config_cluster.yml"}
 }
 

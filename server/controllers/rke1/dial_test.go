@@ -1,4 +1,4 @@
-package rke
+package rke1
 
 import (
 	"context"

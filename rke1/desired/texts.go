@@ -1,8 +1,9 @@
-// Package texts makes the texts that Kubernetes of RKE1 finds in /etc/kubernetes. The checksums of some are in the
+// The texts that Kubernetes of RKE1 finds in /etc/kubernetes. The checksums of some are in the
 // environment of containers, so that a changed text makes the container new; their bytes are therefore those of the peer.
 //
 // Wire source: rancher/rke cluster/defaults.go, cluster/cluster.go, services/kubeapi.go; sigs.k8s.io/yaml for spaces and quotes.
-package texts
+
+package desired
 
 import (
 	"crypto/md5" // #nosec G501 -- rke's own checksums of files; nothing is secured by it
@@ -16,14 +17,14 @@ import (
 	"github.com/drover-project/drover/rke1/versions"
 )
 
-// Sum is the peer's checksum of a text: MD5 in hex. Nothing is protected by it.
-func Sum(text string) string {
+// sumOf is the peer's checksum of a text: MD5 in hex. Nothing is protected by it.
+func sumOf(text string) string {
 	b := md5.Sum([]byte(text)) // #nosec G401 -- see the import
 	return hex.EncodeToString(b[:])
 }
 
-// Audit is the API server's audit policy. It returns an error where the policy cannot be written.
-func Audit(policy *config.AuditPolicy) (string, error) { return write("audit policy", policy) }
+// auditText is the API server's audit policy. It returns an error where the policy cannot be written.
+func auditText(policy *config.AuditPolicy) (string, error) { return write("audit policy", policy) }
 
 // write is YAML with sorted keys, as Kubernetes' programs write it.
 func write(what string, of any) (string, error) {
@@ -40,9 +41,9 @@ const (
 	podSecurity    = "PodSecurity"
 )
 
-// Admission is the API server's admission configuration in a version of Kubernetes: of two plugins that always have one,
+// admissionText is the API server's admission configuration in a version of Kubernetes: of two plugins that always have one,
 // and of the owner's others. The peer drops those without a word. It returns an error where a plugin's configuration cannot be written.
-func Admission(c config.KubeAPI, version versions.Version) (string, error) {
+func admissionText(c config.KubeAPI, version versions.Version) (string, error) {
 	all := config.AdmissionConfiguration{TypeMeta: config.TypeMeta{Kind: "AdmissionConfiguration", APIVersion: "apiserver.config.k8s.io/v1"}}
 	own := map[string]config.AdmissionPlugin{}
 	var others []config.AdmissionPlugin
