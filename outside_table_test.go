@@ -299,6 +299,10 @@ var places = map[string]struct {
 			"file in HostKeys.add ×2", "file in textOf",
 		},
 	},
+	"rke1/engine/run": {
+		why:   "It hands on the way to buckets, as rke1/snapshots/inbucket does.",
+		sites: []string{"client in package level"},
+	},
 	"rke1/export": {
 		why: "The directory is the user's; Save refuses names of files with a path in them, and Free a directory that holds " +
 			"something.",

@@ -58,7 +58,7 @@ func (a *agent) connect(file string) (*connection, error) {
 	}
 	service := hostservice.New(hostservice.Options{Root: a.Root, Status: a.looking(), Logger: a.Logger})
 	spared := &access.Spared
-	if u.Host != access.Server.Host { // another server's wishes are its own
+	if u.Host != access.Server.Host { // another server's requests are its own
 		spared = nil
 	}
 	client := tunnel.NewClient(tunnel.ClientOptions{

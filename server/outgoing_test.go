@@ -80,7 +80,7 @@ func TestRKE1ClustersNameNothingInside(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "addons_include[0]: fetch "+inside.URL+"/secret: "+refused) {
 		t.Error(err)
 	}
-	b, err := inbucket.Open(&config.S3Backup{Endpoint: inside.Listener.Addr().String(), BucketName: "harbour", AccessKey: "hunter2", SecretKey: "hunter3"}, asked.Buckets)
+	b, err := inbucket.Open(&config.S3Backup{Endpoint: inside.Listener.Addr().String(), BucketName: "harbour", AccessKey: "hunter2", SecretKey: "hunter3"}, inbucket.Options(asked.Buckets))
 	if err != nil {
 		t.Fatal(err)
 	}

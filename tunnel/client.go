@@ -220,7 +220,7 @@ func (c *Client) handshakeError(err error, answer *http.Response) error {
 		}
 		return fmt.Errorf("connect: %w", err)
 	}
-	c.o.Spared.HeedAnswer(answer, c.now())
+	c.o.Spared.NoteAnswer(answer, c.now())
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 256)) // a part of the answer is better than none
 	return &HandshakeError{Status: answer.StatusCode, Text: oneLine(string(text))}
 }

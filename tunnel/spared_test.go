@@ -16,19 +16,19 @@ import (
 )
 
 // TestAServerThatShedsLoadIsLeftAlone: after one refusal with Retry-After nothing follows before that time, no tunnel, no
-// question for /ping or a new CA, and no other client that shares the wish; without it the usual pauses count.
+// question for /ping or a new CA, and no other client that shares the request; without it the usual pauses count.
 func TestAServerThatShedsLoadIsLeftAlone(t *testing.T) {
 	for _, tc := range []struct {
 		status int
-		wish   string
+		request   string
 		heeded bool
 	}{{429, "300", true}, {503, "300", true}, {503, "", false}, {429, "soon", false}, {500, "300", false}} {
-		t.Run(fmt.Sprintf("%d %s", tc.status, tc.wish), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d %s", tc.status, tc.request), func(t *testing.T) {
 			var asked atomic.Int32
 			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				asked.Add(1)
-				if tc.wish != "" {
-					w.Header().Set("Retry-After", tc.wish)
+				if tc.request != "" {
+					w.Header().Set("Retry-After", tc.request)
 				}
 				w.WriteHeader(tc.status)
 			}))

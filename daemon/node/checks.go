@@ -155,7 +155,7 @@ func (a *agent) checkClock(date string) {
 }
 
 // unverified is a client for what needs no trust: liveness, and a CA that is compared
-// with its checksum afterwards. Its wish to be left alone counts: who can answer can keep other answers away as well.
+// with its checksum afterwards. Its request to be left alone counts: who can answer can keep other answers away as well.
 func (o *Options) unverified() *http.Client {
 	return &http.Client{
 		Transport: o.sparing(&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}), // #nosec G402 -- what it is for
@@ -168,7 +168,7 @@ func (o *Options) unverified() *http.Client {
 	}
 }
 
-// sparing heeds the server's wishes. Requests are minutes apart: an idle connection would only cost memory.
+// sparing heeds the server's requests. Requests are minutes apart: an idle connection would only cost memory.
 func (o *Options) sparing(trusted *tls.Config) http.RoundTripper {
 	return backoff.Sparing{Spared: o.spared, Now: o.Now, Next: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: o.dialServer, TLSClientConfig: trusted, DisableKeepAlives: true,

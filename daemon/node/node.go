@@ -75,7 +75,7 @@ type Options struct {
 	Refresh <-chan os.Signal
 	Logger  *slog.Logger
 	Now     func() time.Time // default time.Now
-	spared  *backoff.Spared  // the server's wish to be left alone, for all that one life sends
+	spared  *backoff.Spared  // the server's request to be left alone, for all that one life sends
 }
 
 // agent is one life.

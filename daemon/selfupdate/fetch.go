@@ -96,7 +96,7 @@ func (u *Updater) get(ctx context.Context, client *http.Client, from string) (io
 			return resp.Body, nil
 		}
 		resp.Body.Close()
-		spared.HeedAnswer(resp, u.Now())
+		spared.NoteAnswer(resp, u.Now())
 		left := spared.Left(u.Now())
 		deadline, bounded := ctx.Deadline()
 		switch {

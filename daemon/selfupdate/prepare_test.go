@@ -158,7 +158,7 @@ func TestBeginFromAServer(t *testing.T) {
 func TestAServerWithTooMuchToDoIsAskedWhenItSays(t *testing.T) {
 	type answer struct {
 		status int
-		wish   string
+		request   string
 	}
 	for _, tc := range []struct {
 		name    string
@@ -181,8 +181,8 @@ func TestAServerWithTooMuchToDoIsAskedWhenItSays(t *testing.T) {
 					http.ServeFile(w, r, path)
 					return
 				}
-				if a := tc.answers[asked-1]; a.wish != "" {
-					w.Header().Set("Retry-After", a.wish)
+				if a := tc.answers[asked-1]; a.request != "" {
+					w.Header().Set("Retry-After", a.request)
 				}
 				w.WriteHeader(tc.answers[asked-1].status)
 			}))

@@ -35,7 +35,7 @@ type user func(ctx context.Context, found *manifest.Image) error
 type place struct {
 	registries.Endpoint
 	config registries.Config
-	spared *backoff.Spared // its wish to be left alone, from one pull to the next
+	spared *backoff.Spared // its request to be left alone, from one pull to the next
 	failed *placeError     // of the last try
 	tries  int
 }

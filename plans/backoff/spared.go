@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// LongestWish bounds what a server may ask for.
-const LongestWish = 5 * time.Minute
+// LongestPause bounds what a server may ask for.
+const LongestPause = 5 * time.Minute
 
-// Asked is how long an answer asks to be left alone (Retry-After, in seconds or as a time), at most LongestWish;
+// Asked is how long an answer asks to be left alone (Retry-After, in seconds or as a time), at most LongestPause;
 // 0 when it does not.
 func Asked(answer *http.Response, now time.Time) time.Duration {
 	text := answer.Header.Get("Retry-After")
-	var wish time.Duration
+	var pause time.Duration
 	if n, err := strconv.Atoi(text); err == nil {
-		wish = time.Duration(min(n, int(LongestWish/time.Second))) * time.Second
+		pause = time.Duration(min(n, int(LongestPause/time.Second))) * time.Second
 	} else if at, err := http.ParseTime(text); err == nil {
-		wish = at.Sub(now)
+		pause = at.Sub(now)
 	}
-	return min(max(wish, 0), LongestWish)
+	return min(max(pause, 0), LongestPause)
 }
 
-// Spared is a server's wish to be left alone for a while (Retry-After), which everything that is sent
-// to it heeds. It is for several goroutines; the zero value asks for no pause.
+// Spared is for how long a server asked to be left alone (Retry-After), which everything that is sent
+// to it waits for. It is for several goroutines; the zero value asks for no pause.
 type Spared struct {
 	mu    sync.Mutex
 	until time.Time
@@ -40,23 +40,23 @@ func (e *SparedError) Error() string {
 	return fmt.Sprintf("the server asked to be left alone for another %s", e.Left.Round(time.Second))
 }
 
-// Heed notes the wish and returns how long it holds: up to a quarter longer, by chance, so that not all
+// Note keeps the pause and returns how long it holds: up to a quarter longer, by chance, so that not all
 // who were asked come back in the same moment. Zero asks for no pause.
-func (s *Spared) Heed(wish time.Duration, now time.Time) time.Duration {
-	if wish <= 0 {
+func (s *Spared) Note(pause time.Duration, now time.Time) time.Duration {
+	if pause <= 0 {
 		return 0
 	}
-	wish += time.Duration(rand.Float64() * float64(wish) / 4) // #nosec G404 -- spreads load, nothing secret
+	pause += time.Duration(rand.Float64() * float64(pause) / 4) // #nosec G404 -- spreads load, nothing secret
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.until = now.Add(wish)
-	return wish
+	s.until = now.Add(pause)
+	return pause
 }
 
-// HeedAnswer notes what an answer asks for if it is that of a server with too much to do, 429 or 503.
-func (s *Spared) HeedAnswer(answer *http.Response, now time.Time) {
+// NoteAnswer notes what an answer asks for if it is that of a server with too much to do, 429 or 503.
+func (s *Spared) NoteAnswer(answer *http.Response, now time.Time) {
 	if answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable {
-		s.Heed(Asked(answer, now), now)
+		s.Note(Asked(answer, now), now)
 	}
 }
 
@@ -89,7 +89,7 @@ func (s Sparing) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	answer, err := s.Next.RoundTrip(r)
 	if err == nil {
-		s.HeedAnswer(answer, s.Now())
+		s.NoteAnswer(answer, s.Now())
 	}
 	return answer, err
 }

@@ -280,13 +280,13 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 		return answer, nil
 	}
 	defer answer.Body.Close()
-	return nil, c.heed(statusError(answer, c.now()))
+	return nil, c.noted(statusError(answer, c.now()))
 }
 
-// heed has no request of this agent leave before the time that a server with too much to do names.
-func (c *client) heed(e *StatusError) *StatusError {
+// noted has no request of this agent leave before the time that a server with too much to do names.
+func (c *client) noted(e *StatusError) *StatusError {
 	if e.Code == http.StatusTooManyRequests || e.Code == http.StatusServiceUnavailable {
-		e.RetryAfter = c.access.Spared.Heed(e.RetryAfter, c.now())
+		e.RetryAfter = c.access.Spared.Note(e.RetryAfter, c.now())
 	}
 	return e
 }
@@ -347,8 +347,8 @@ func statusError(answer *http.Response, now time.Time) *StatusError {
 	} else if wantJSON(answer) == nil {
 		e.Message = plans.OneLine(string(b))
 	}
-	if wish := backoff.Asked(answer, now); wish > 0 {
-		e.RetryAfter = wish
+	if pause := backoff.Asked(answer, now); pause > 0 {
+		e.RetryAfter = pause
 	}
 	return e
 }

@@ -157,7 +157,7 @@ func eventError(c *client, object json.RawMessage) error {
 	if err := json.Unmarshal(object, &s); err != nil {
 		return fmt.Errorf("read an error event: %w", err)
 	}
-	return c.heed(&StatusError{Code: s.Code, Message: plans.OneLine(s.Message), RetryAfter: seconds(s.Details.RetryAfterSeconds)})
+	return c.noted(&StatusError{Code: s.Code, Message: plans.OneLine(s.Message), RetryAfter: seconds(s.Details.RetryAfterSeconds)})
 }
 
 // pulse knows how long silence is normal on a stream: until the server's own end of the

@@ -96,7 +96,7 @@ type Rotation struct {
 }
 
 // RotationOf decides it from the state and the time of the source. The state that is open is what rotate_certificates of
-// the desired config says, where the rke CLI has the wish for one. It returns an error with advice where other work is unfinished or nothing is
+// the desired config says, where the rke CLI has the request for one. It returns an error with advice where other work is unfinished or nothing is
 // deployed, and that of pki.Rotate.
 func RotationOf(w Cluster, what pki.Rotation, src pki.Source) (*Rotation, error) {
 	cfg, err := AsDeployed(w)

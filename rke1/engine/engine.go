@@ -27,6 +27,7 @@ import (
 // What callers give and get, under one name for them.
 type (
 	Options         = run.Options
+	Buckets         = run.Buckets
 	Work            = run.Work
 	Report          = run.Report
 	Planned         = run.Planned

@@ -92,7 +92,7 @@ func TestWhatARestoreNeeds(t *testing.T) {
 	const two = yml + "- {address: 10.0.0.3, user: rke, role: [controlplane]}\n"
 	for name, c := range map[string]struct {
 		prepare func(*yard)
-		wish    snapshot.RestoreRequest
+		request snapshot.RestoreRequest
 		want    string
 	}{
 		"no state is here":          {nil, snapshot.RestoreRequest{Name: "one", LocalState: true}, "there is no state here to use"},
@@ -104,7 +104,7 @@ func TestWhatARestoreNeeds(t *testing.T) {
 			if c.prepare != nil {
 				c.prepare(y)
 			}
-			if _, err := Restore(t.Context(), y.o, y.work, c.wish); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Restore(t.Context(), y.o, y.work, c.request); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 			y.untouched()

@@ -38,8 +38,8 @@ func ListSnapshots(ctx context.Context, o run.Options, w run.Work, s3 *config.S3
 // SaveSnapshot takes a snapshot of etcd on every host that has a member, with the state of the cluster in it, and into a
 // bucket if there is one. One host with a good archive is success; what went wrong on others is warned of.
 // It returns what each host has, also with the error that the bucket has nothing.
-func SaveSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapshot.SnapshotRequest) ([]snapshots.Snapshot, error) {
-	r, err := snapshotRun(o, &w, wish)
+func SaveSnapshot(ctx context.Context, o run.Options, w run.Work, request snapshot.SnapshotRequest) ([]snapshots.Snapshot, error) {
+	r, err := snapshotRun(o, &w, request)
 	if err != nil {
 		return nil, err
 	}
@@ -49,17 +49,17 @@ func SaveSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapshot.
 		{ID: "hosts", Title: "Reach the hosts", Run: reach.All},
 		comparePhase,
 		{ID: "snapshot", Title: "Take the snapshot", Run: func(ctx context.Context, r *run.Run) (err error) {
-			all, err = snapshot.Save(ctx, r, wish)
+			all, err = snapshot.Save(ctx, r, request)
 			return err
 		}},
-		{ID: "bucket", Title: "Put the snapshot into the bucket", Run: func(ctx context.Context, r *run.Run) error { return snapshot.PutIntoBucket(ctx, r, wish, all) }},
+		{ID: "bucket", Title: "Put the snapshot into the bucket", Run: func(ctx context.Context, r *run.Run) error { return snapshot.PutIntoBucket(ctx, r, request, all) }},
 	})
 	return all, err
 }
 
 // PreviewSnapshot says what SaveSnapshot would do, a line each, and does nothing. The errors are those that SaveSnapshot would begin with.
-func PreviewSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapshot.SnapshotRequest) ([]string, error) {
-	r, err := snapshotRun(o, &w, wish)
+func PreviewSnapshot(ctx context.Context, o run.Options, w run.Work, request snapshot.SnapshotRequest) ([]string, error) {
+	r, err := snapshotRun(o, &w, request)
 	if err != nil {
 		return nil, err
 	}
@@ -67,14 +67,14 @@ func PreviewSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapsh
 	if err := reach.All(ctx, r); err != nil {
 		return nil, err
 	}
-	if err := snapshot.Free(ctx, wish, o.Buckets); err != nil {
+	if err := snapshot.Free(ctx, request, o.Buckets); err != nil {
 		return nil, err
 	}
 	var lines []string
 	for _, h := range r.With(config.RoleEtcd) {
-		line := h.Node.Address + " snapshot: " + path.Join(snapshots.Dir, wish.Name) + ".zip"
-		if wish.S3 != nil {
-			line += ", and in bucket " + wish.S3.BucketName
+		line := h.Node.Address + " snapshot: " + path.Join(snapshots.Dir, request.Name) + ".zip"
+		if request.S3 != nil {
+			line += ", and in bucket " + request.S3.BucketName
 		}
 		lines = append(lines, line)
 	}
@@ -82,8 +82,8 @@ func PreviewSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapsh
 }
 
 // snapshotRun prepares a run on what is deployed, with the bucket of the config of now.
-func snapshotRun(o run.Options, w *run.Work, wish snapshot.SnapshotRequest) (*run.Run, error) {
-	if err := snapshots.CheckName(wish.Name); err != nil {
+func snapshotRun(o run.Options, w *run.Work, request snapshot.SnapshotRequest) (*run.Run, error) {
+	if err := snapshots.CheckName(request.Name); err != nil {
 		return nil, err
 	}
 	cfg, err := change.AsDeployed(w.Cluster())
@@ -97,7 +97,7 @@ func snapshotRun(o run.Options, w *run.Work, wish snapshot.SnapshotRequest) (*ru
 		return nil, errors.New("the etcd of this cluster is external: snapshots are taken there")
 	}
 	cfg.Services.Etcd.BackupConfig = w.Config.Services.Etcd.BackupConfig
-	w.Config = snapshot.WithBucket(cfg, wish.S3)
+	w.Config = snapshot.WithBucket(cfg, request.S3)
 	r := run.New(o, *w)
 	r.State, r.Encryption = w.Before, &w.Before.Current.Encryption
 	r.Certificates = w.Before.Current.Certificates
@@ -106,8 +106,8 @@ func snapshotRun(o run.Options, w *run.Work, wish snapshot.SnapshotRequest) (*ru
 
 // RemoveSnapshot removes a snapshot from every host of etcd that can be reached, and from the bucket if there is one. The archive of
 // a host that is away stays there. The errors are those of reaching the hosts, of the storage and of the hosts.
-func RemoveSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapshot.SnapshotRequest) error {
-	r, err := snapshotRun(o, &w, wish)
+func RemoveSnapshot(ctx context.Context, o run.Options, w run.Work, request snapshot.SnapshotRequest) error {
+	r, err := snapshotRun(o, &w, request)
 	if err != nil {
 		return err
 	}
@@ -118,5 +118,5 @@ func RemoveSnapshot(ctx context.Context, o run.Options, w run.Work, wish snapsho
 	if err := reach.MakePlan(r); err != nil {
 		return err
 	}
-	return snapshot.Remove(ctx, r, wish)
+	return snapshot.Remove(ctx, r, request)
 }

@@ -97,7 +97,7 @@ func (a *API) workload(ctx context.Context, o *unstructured.Unstructured) (workl
 			return workload{}, err
 		}
 		s := d.Status
-		w := pods(d.ObjectMeta, s.ObservedGeneration, wish(d.Spec.Replicas), min(s.UpdatedReplicas, s.ReadyReplicas), d.Spec.Selector)
+		w := pods(d.ObjectMeta, s.ObservedGeneration, request(d.Spec.Replicas), min(s.UpdatedReplicas, s.ReadyReplicas), d.Spec.Selector)
 		for _, c := range s.Conditions {
 			if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
 				w.refused = c.Message
@@ -109,7 +109,7 @@ func (a *API) workload(ctx context.Context, o *unstructured.Unstructured) (workl
 		if err != nil {
 			return workload{}, err
 		}
-		return pods(s.ObjectMeta, s.Status.ObservedGeneration, wish(s.Spec.Replicas), s.Status.ReadyReplicas, s.Spec.Selector), nil
+		return pods(s.ObjectMeta, s.Status.ObservedGeneration, request(s.Spec.Replicas), s.Status.ReadyReplicas, s.Spec.Selector), nil
 	case "Job.batch":
 		j, err := a.Client.BatchV1().Jobs(ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -148,7 +148,7 @@ func (a *API) served(ctx context.Context, o *unstructured.Unstructured) (workloa
 	return w, nil
 }
 
-func wish(replicas *int32) int32 {
+func request(replicas *int32) int32 {
 	if replicas == nil {
 		return 1
 	}

@@ -465,7 +465,7 @@ func TestRecordedAfterClose(t *testing.T) {
 	}
 }
 
-// TestRead: bounds, wishes, and a follower over the end of files.
+// TestRead: bounds, requests, and a follower over the end of files.
 func TestRead(t *testing.T) {
 	p := openIn(t, t.TempDir())
 	record := func(i int, kind string) {

@@ -108,7 +108,7 @@ func turn(s *state.State, cluster store.Document[records.Cluster], first operati
 	if err != nil {
 		return next, nil, err
 	}
-	if desired.IsWish(first) {
+	if desired.IsRequest(first) {
 		return next, nil, nil // server/rke carries it out
 	}
 	p, err := readParams(first)

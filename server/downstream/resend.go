@@ -18,8 +18,8 @@ func empty(body io.ReadCloser) bool { return body == nil || body == http.NoBody 
 
 // IsWatch says that a request is a watch whose answer is a stream of its own.
 func IsWatch(r *http.Request) bool {
-	wish := r.URL.Query().Get("watch")
-	return r.Header.Get("Upgrade") == "" && (wish == "true" || wish == "1" || strings.Contains(r.URL.Path, "/watch/"))
+	request := r.URL.Query().Get("watch")
+	return r.Header.Get("Upgrade") == "" && (request == "true" || request == "1" || strings.Contains(r.URL.Path, "/watch/"))
 }
 
 // hold has the body of a request stay open until pass is called: a transport closes a body also when it could not send it.

@@ -60,9 +60,9 @@ func (e *NoFileError) Error() string { return e.Reason }
 // File is the file of a snapshot, of which nothing was read yet. Close it.
 type File struct {
 	Snapshot records.Snapshot
-	// Size is that of the whole file in bytes, and Offset where what is sent begins: 0, or what the wish had.
+	// Size is that of the whole file in bytes, and Offset where what is sent begins: 0, or what the request had.
 	Size, Offset int64
-	// Tag is that of the file as it is now, by which a wish continues; empty where none can.
+	// Tag is that of the file as it is now, by which a request continues; empty where none can.
 	Tag string
 	// SHA256 is that of the whole file in hex; empty where it is not known.
 	SHA256 string
@@ -79,19 +79,19 @@ func (f *File) Close() { f.close() }
 
 // Open opens the file of a snapshot of a cluster at the first place that gives it: hosts that are connected, other hosts, S3.
 // The error is a *NoFileError when no place does.
-func (f *Files) Open(ctx context.Context, c records.Cluster, wish FileRequest) (*File, error) {
-	copies := f.copies(c, wish)
+func (f *Files) Open(ctx context.Context, c records.Cluster, request FileRequest) (*File, error) {
+	copies := f.copies(c, request)
 	if len(copies) == 0 {
-		reason := fmt.Sprintf("cluster %s has no snapshot %.80q", c.Name, wish.Snapshot)
-		if wish.Machine != "" {
-			reason += " at " + wish.Machine
+		reason := fmt.Sprintf("cluster %s has no snapshot %.80q", c.Name, request.Snapshot)
+		if request.Machine != "" {
+			reason += " at " + request.Machine
 		}
 		return nil, &NoFileError{Reason: reason + "; drover snapshots ls " + c.Name + " shows those that there are"}
 	}
 	var reasons []string
 	away := false
 	for _, s := range copies {
-		opened, err := f.at(ctx, c, s, wish)
+		opened, err := f.at(ctx, c, s, request)
 		if err == nil {
 			return opened, nil
 		}
@@ -102,19 +102,19 @@ func (f *Files) Open(ctx context.Context, c records.Cluster, wish FileRequest) (
 		away = away || !known || none.Away
 		reasons = append(reasons, err.Error())
 	}
-	return nil, &NoFileError{Reason: fmt.Sprintf("snapshot %s cannot be had: %s", wish.Snapshot, strings.Join(reasons, "; ")), Away: away}
+	return nil, &NoFileError{Reason: fmt.Sprintf("snapshot %s cannot be had: %s", request.Snapshot, strings.Join(reasons, "; ")), Away: away}
 }
 
-// copies are the records of a snapshot, the likeliest place first: where the wish began, hosts that are connected, other hosts, S3.
-func (f *Files) copies(c records.Cluster, wish FileRequest) []records.Snapshot {
+// copies are the records of a snapshot, the likeliest place first: where the request began, hosts that are connected, other hosts, S3.
+func (f *Files) copies(c records.Cluster, request FileRequest) []records.Snapshot {
 	var all []records.Snapshot
-	for _, d := range Known(f.State, c, wish.Foreign) {
-		if d.Value.Name() == wish.Snapshot && (wish.Machine == "" || d.Value.Machine == wish.Machine) {
+	for _, d := range Known(f.State, c, request.Foreign) {
+		if d.Value.Name() == request.Snapshot && (request.Machine == "" || d.Value.Machine == request.Machine) {
 			all = append(all, d.Value)
 		}
 	}
 	rank := func(s records.Snapshot) int {
-		_, began := tagAt(s.Machine, wish.Tag)
+		_, began := tagAt(s.Machine, request.Tag)
 		switch m, ok := f.State.Machines.Get(c.Namespace + "/" + s.Machine); {
 		case s.Fault != "":
 			return 4
@@ -134,7 +134,7 @@ func (f *Files) copies(c records.Cluster, wish FileRequest) []records.Snapshot {
 }
 
 // at opens the file at one place.
-func (f *Files) at(ctx context.Context, c records.Cluster, s records.Snapshot, wish FileRequest) (*File, error) {
+func (f *Files) at(ctx context.Context, c records.Cluster, s records.Snapshot, request FileRequest) (*File, error) {
 	opened, err := (*File)(nil), error(nil)
 	switch {
 	case s.Fault != "":
@@ -142,7 +142,7 @@ func (f *Files) at(ctx context.Context, c records.Cluster, s records.Snapshot, w
 	case s.Machine == records.SnapshotInS3:
 		opened, err = f.inS3(ctx, c, s)
 	default:
-		opened, err = f.onHost(ctx, c, s, wish)
+		opened, err = f.onHost(ctx, c, s, request)
 	}
 	if err != nil {
 		return nil, err
@@ -175,14 +175,14 @@ func placeOf(s records.Snapshot) string {
 }
 
 // onHost opens the file on the host that has it, by the agent there, which knows its directory.
-func (f *Files) onHost(ctx context.Context, c records.Cluster, s records.Snapshot, wish FileRequest) (*File, error) {
+func (f *Files) onHost(ctx context.Context, c records.Cluster, s records.Snapshot, request FileRequest) (*File, error) {
 	d, there := f.State.Machines.Get(s.Cluster.Namespace() + "/" + s.Machine)
 	if !there {
 		return nil, &NoFileError{Reason: placeOf(s) + ": the cluster has no such machine any more; if its host is still there, copy " + s.File + " from it"}
 	}
 	header := http.Header{}
-	if tag, began := tagAt(s.Machine, wish.Tag); began && wish.Offset > 0 {
-		header.Set("Range", fmt.Sprintf("bytes=%d-", wish.Offset))
+	if tag, began := tagAt(s.Machine, request.Tag); began && request.Offset > 0 {
+		header.Set("Range", fmt.Sprintf("bytes=%d-", request.Offset))
 		header.Set("If-Range", strconv.Quote(tag))
 	}
 	q := url.Values{"runtime": {string(versions.RuntimeOf(c.Spec.KubernetesVersion))}, "name": {s.Name()}}
@@ -198,11 +198,11 @@ func (f *Files) onHost(ctx context.Context, c records.Cluster, s records.Snapsho
 	switch answer.StatusCode {
 	case http.StatusOK:
 	case http.StatusPartialContent:
-		opened.Offset = wish.Offset
-		opened.Size += wish.Offset
+		opened.Offset = request.Offset
+		opened.Size += request.Offset
 	case http.StatusRequestedRangeNotSatisfiable: // the caller has all of it, or another file
 		answer.Body.Close()
-		return f.onHost(ctx, c, s, FileRequest{Snapshot: wish.Snapshot})
+		return f.onHost(ctx, c, s, FileRequest{Snapshot: request.Snapshot})
 	default:
 		defer answer.Body.Close()
 		return nil, hostRefusal(s, answer)

@@ -61,10 +61,10 @@ func refuses(status int, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, text, status) }
 }
 
-func (b *bench) open(f *Files, wish FileRequest) (*File, string, error) {
+func (b *bench) open(f *Files, request FileRequest) (*File, string, error) {
 	b.Helper()
 	d, _ := b.Clusters.Get(string(key))
-	opened, err := f.Open(b.Context(), d.Value, wish)
+	opened, err := f.Open(b.Context(), d.Value, request)
 	if err != nil {
 		return nil, "", err
 	}
@@ -90,7 +90,7 @@ func TestFileOfASnapshot(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		hosts hostsOf
-		wish  FileRequest
+		request  FileRequest
 		from  string // the machine; empty for none
 		away  bool
 		says  string
@@ -116,7 +116,7 @@ func TestFileOfASnapshot(t *testing.T) {
 		{"a path", hostsOf{"m1": file("123456789")}, FileRequest{Snapshot: "/d/one"}, "", false, "has no snapshot"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			opened, text, err := b.open(tc.hosts.files(b), tc.wish)
+			opened, text, err := b.open(tc.hosts.files(b), tc.request)
 			none, refused := errors.AsType[*NoFileError](err)
 			switch {
 			case tc.from == "" && (!refused || none.Away != tc.away || !strings.Contains(none.Reason, tc.says)):

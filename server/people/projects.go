@@ -24,21 +24,21 @@ const (
 	maxProjectName = 253
 )
 
-// CreateProject makes a project in the cluster that the wish names, which the caller has found to exist. Its ID is empty,
+// CreateProject makes a project in the cluster that the request names, which the caller has found to exist. Its ID is empty,
 // or the name that the caller chose, which has the form of those that are made up: clients look for that. Who
 // makes it gets the roles of a project's creator there. Its errors are *RefusedError.
-func (p *People) CreateProject(ctx context.Context, by auth.Identity, wish records.Project) (made records.Project, err error) {
-	if err := checkProject(wish); err != nil {
+func (p *People) CreateProject(ctx context.Context, by auth.Identity, request records.Project) (made records.Project, err error) {
+	if err := checkProject(request); err != nil {
 		return made, err
 	}
 	err = store.Retry(func() error {
-		made = wish
-		if made.ID, err = p.projectID(wish.ClusterID, wish.ID); err != nil {
+		made = request
+		if made.ID, err = p.projectID(request.ClusterID, request.ID); err != nil {
 			return err
 		}
 		made.UID, made.Created, made.CreatorID = randomid.UID(), p.Now().UTC(), by.UserID
-		if len(p.State.Projects.ListIn(wish.ClusterID+"/")) >= maxProjects {
-			return refuse(TooMany, "clusterId", "cluster %s has %d projects, and no more are possible", wish.ClusterID, maxProjects)
+		if len(p.State.Projects.ListIn(request.ClusterID+"/")) >= maxProjects {
+			return refuse(TooMany, "clusterId", "cluster %s has %d projects, and no more are possible", request.ClusterID, maxProjects)
 		}
 		maker, ok := p.State.Users.Get(by.UserID)
 		if !ok {

@@ -132,10 +132,10 @@ func (p *People) RemoveRole(ctx context.Context, by auth.Identity, kind roles.Ki
 
 // Bind gives a role to a user or a group. The binding has a role, a subject, and the cluster or the project where the
 // role holds, which the caller has found to exist. Its ID is empty, or the name that the caller chose. Its errors are *roles.InvalidError and *RefusedError.
-func (p *People) Bind(ctx context.Context, by auth.Identity, wish roles.Binding) (b roles.Binding, err error) {
+func (p *People) Bind(ctx context.Context, by auth.Identity, request roles.Binding) (b roles.Binding, err error) {
 	err = store.Retry(func() error {
 		var ops []store.Op
-		if b, ops, err = p.binding(by, wish); err != nil {
+		if b, ops, err = p.binding(by, request); err != nil {
 			return err
 		}
 		if id, local := roles.LocalUserID(b.User); local {

@@ -21,8 +21,8 @@ type RKEState struct {
 	Halted string `json:"halted,omitempty"`
 	// Since is when the cluster was what it should be for the first time.
 	Since time.Time `json:"since,omitzero"`
-	// Heeded are the wishes of the document that were begun, by the kinds of their operations: each is carried out once.
-	Heeded map[operations.Kind]string `json:"heeded,omitempty"`
+	// Carried are the requests of the document that were begun, by the kinds of their operations: each is carried out once.
+	Carried map[operations.Kind]string `json:"heeded,omitempty"`
 	// Applied is the config of the document that was brought about last, Failed the one whose last try failed, empty where none did.
 	Applied json.RawMessage `json:"applied,omitempty"`
 	Failed  json.RawMessage `json:"failed,omitempty"`

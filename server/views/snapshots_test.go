@@ -12,11 +12,11 @@ import (
 
 // TestNewCAsOfRKE1 can be asked for by the same word as those of others.
 func TestNewCAsOfRKE1(t *testing.T) {
-	for kind, wish := range map[operations.Kind]desired.Request{
+	for kind, request := range map[operations.Kind]desired.Request{
 		operations.KindRotateCA:           {Kind: operations.KindRotateCertificates, CA: true},
 		operations.KindRotateCertificates: {Kind: operations.KindRotateCertificates},
 	} {
-		if diff := cmp.Diff(wish, RequestOf(apitypes.Asked{Kind: kind})); diff != "" {
+		if diff := cmp.Diff(request, RequestOf(apitypes.Asked{Kind: kind})); diff != "" {
 			t.Errorf("%s: %s", kind, diff)
 		}
 	}

@@ -7,6 +7,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -69,9 +70,16 @@ func (f *fleet) rebuilds() {
 // restoresWithKeptToken is refused before the token is brought, and restores everything after it.
 func (f *fleet) restoresWithKeptToken() {
 	var one snapshot
-	for _, s := range f.inS3() {
-		one = s
-	}
+	ctx, cancel := context.WithTimeout(f.ctx, manyPatience)
+	defer cancel()
+	must(f.T, bed.Await(ctx, "the new cluster lists the snapshot of before, which its distribution looks for once it runs", time.Second, func(context.Context) error {
+		found := f.inS3()
+		if len(found) == 0 {
+			return errors.New("it lists none")
+		}
+		one = found[len(found)-1]
+		return nil
+	}))
 	if one.Name == "" || one.Restorable || !strings.Contains(one.Why, "drover clusters token harbour --add FILE") {
 		f.Fatalf("the snapshot of before: %+v", one)
 	}

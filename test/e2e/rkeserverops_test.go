@@ -153,6 +153,6 @@ func TestRKEServerOperations(t *testing.T) {
 		kinds[o.Kind]++
 	}
 	if kinds[operations.KindRotateCertificates] != 1 || kinds[operations.KindRestore] != 1 || kinds[operations.KindRotateKeys] != 1 || kinds[operations.KindSnapshot] != 1 {
-		t.Errorf("each wish is carried out once: %v", kinds)
+		t.Errorf("each request is carried out once: %v", kinds)
 	}
 }

@@ -47,7 +47,7 @@ type Server struct {
 	// Proxy and Dial are the way to the server, as in http.Transport; nil is the direct one.
 	Proxy func(*http.Request) (*url.URL, error)
 	Dial  func(ctx context.Context, network, address string) (net.Conn, error)
-	// Spared is the server's wish to be left alone, which is heeded; nil is none.
+	// Spared is the server's request to be left alone, which is heeded; nil is none.
 	Spared *backoff.Spared
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time

@@ -32,14 +32,14 @@ type App struct {
 // path is where the server has its log.
 const path = "/v1-drover/audit"
 
-// wish is what the caller wants to see.
-type wish struct {
+// request is what the caller wants to see.
+type request struct {
 	user, verb, kind, object string
 	since                    time.Duration
 	limit                    int
 }
 
-func (w wish) query() url.Values {
+func (w request) query() url.Values {
 	q := url.Values{"limit": {strconv.Itoa(w.limit)}}
 	for name, value := range map[string]string{"user": w.user, "verb": w.verb, "kind": w.kind, "object": w.object} {
 		if value != "" {
@@ -54,7 +54,7 @@ func (w wish) query() url.Values {
 
 // Command is drover audit.
 func (a *App) Command(args cobra.PositionalArgs) *cobra.Command {
-	w := wish{limit: 200}
+	w := request{limit: 200}
 	var goOn bool
 	cmd := &cobra.Command{
 		Use: "audit", Short: "Who did what to which object, from where, with which result", Args: args,
@@ -93,7 +93,7 @@ settings audit-…, and what each field means.`,
 	return cmd
 }
 
-func (a *App) list(ctx context.Context, c *client.Client, w wish) error {
+func (a *App) list(ctx context.Context, c *client.Client, w request) error {
 	var answer apitypes.Audit
 	if err := c.Get(ctx, path+"?"+w.query().Encode(), &answer); err != nil {
 		return fmt.Errorf("read the audit log: %w", err)
@@ -169,7 +169,7 @@ func result(e apitypes.AuditEntry) string {
 }
 
 // stream begins with the newest entries; what happened while there was no connection is wanted, too.
-func stream(c *client.Client, w wish) func(context.Context) (io.ReadCloser, error) {
+func stream(c *client.Client, w request) func(context.Context) (io.ReadCloser, error) {
 	q := w.query()
 	q.Set("follow", "true")
 	var started time.Time

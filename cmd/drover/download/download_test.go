@@ -94,7 +94,7 @@ func TestToFile(t *testing.T) {
 		name   string
 		serve  http.HandlerFunc
 		before map[string]string
-		wish   Request
+		request   Request
 		after  map[string]string
 		err    string
 	}{
@@ -136,8 +136,8 @@ func TestToFile(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			tc.wish.Path, tc.wish.To = "/file", filepath.Join(dir, "f")
-			done, err := ToFile(t.Context(), start(t, tc.serve), tc.wish)
+			tc.request.Path, tc.request.To = "/file", filepath.Join(dir, "f")
+			done, err := ToFile(t.Context(), start(t, tc.serve), tc.request)
 			if tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) || tc.err == "" && (err != nil || done.Bytes != 10 || done.SHA256 != hash) {
 				t.Errorf("%+v, %v", done, err)
 			}

@@ -76,7 +76,7 @@ func (a *App) saveCommand() *cobra.Command {
 		Long: `Take a snapshot of etcd on every host that has it, with the cluster's state in it. With a bucket, this machine gets one of them from
 its host, opens it, puts it into the bucket and reads it back; the keys come to no host. It needs room for it in $TMPDIR, packed and not.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			wish := func(c *cluster) (w engine.SnapshotRequest, err error) {
+			request := func(c *cluster) (w engine.SnapshotRequest, err error) {
 				if backup := c.config.Services.Etcd.BackupConfig; name == "" {
 					name = snapshots.Name(time.Now(), backup != nil && backup.SafeTimestamp)
 				}
@@ -85,13 +85,13 @@ its host, opens it, puts it into the bucket and reads it back; the keys come to 
 				return w, err
 			}
 			return a.dayTwo(cmd, f, func(c *cluster, o engine.Options) ([]string, error) {
-				w, err := wish(c)
+				w, err := request(c)
 				if err != nil {
 					return nil, err
 				}
 				return engine.PreviewSnapshot(cmd.Context(), o, c.work(), w)
 			}, func(c *cluster, o engine.Options) error {
-				w, err := wish(c)
+				w, err := request(c)
 				if err != nil {
 					return err
 				}
@@ -112,7 +112,7 @@ its host, opens it, puts it into the bucket and reads it back; the keys come to 
 func (a *App) restoreCommand() *cobra.Command {
 	var f flags
 	var b bucket
-	var wish engine.RestoreRequest
+	var request engine.RestoreRequest
 	cmd := &cobra.Command{
 		Use: "snapshot-restore", Short: "Bring a cluster back to a snapshot, on the hosts of its cluster.yml", Args: cobra.NoArgs,
 		Long: `Bring a cluster back to a snapshot. Everything is looked at before anything is changed. The data of now stay beside
@@ -123,7 +123,7 @@ are those of the state in the snapshot, hosts and settings those of cluster.yml:
 			if err != nil {
 				return err
 			}
-			if wish.S3, err = b.of(c.config); err != nil {
+			if request.S3, err = b.of(c.config); err != nil {
 				return err
 			}
 			o, done, err := c.options()
@@ -132,12 +132,12 @@ are those of the state in the snapshot, hosts and settings those of cluster.yml:
 			}
 			defer done()
 			if f.dryRun {
-				lines, err := engine.PreviewRestore(cmd.Context(), o, c.work(), wish)
+				lines, err := engine.PreviewRestore(cmd.Context(), o, c.work(), request)
 				c.print(lines)
 				return err
 			}
 			o.Save = c.replace
-			_, err = engine.Restore(cmd.Context(), o, c.work(), wish)
+			_, err = engine.Restore(cmd.Context(), o, c.work(), request)
 			if c.state != nil {
 				err = errors.Join(err, c.writeKubeconfig(""))
 			}
@@ -147,8 +147,8 @@ are those of the state in the snapshot, hosts and settings those of cluster.yml:
 	a.hostFlags(cmd, &f)
 	certificateFlags(cmd, &f)
 	b.flags(a, cmd)
-	cmd.Flags().StringVar(&wish.Name, "name", "", "name of the snapshot")
-	cmd.Flags().BoolVar(&wish.LocalState, "use-local-state", false, "keep the state beside the config, and do not take the one in the snapshot")
+	cmd.Flags().StringVar(&request.Name, "name", "", "name of the snapshot")
+	cmd.Flags().BoolVar(&request.LocalState, "use-local-state", false, "keep the state beside the config, and do not take the one in the snapshot")
 	return cmd
 }
 

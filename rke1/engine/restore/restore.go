@@ -1,5 +1,5 @@
 // Package restore is the restore of a snapshot: looked at whole before anything is changed, then made beside the
-// data that are there, which are kept until the cluster works on the new ones. The wish is in the
+// data that are there, which are kept until the cluster works on the new ones. The request is in the
 // state; a run that was interrupted begins with the same snapshot again, and stops what it had started.
 package restore
 
@@ -36,29 +36,29 @@ type Source struct {
 }
 
 // Reach reaches all hosts whose data or API servers would go on with the old cluster. The errors are those of reach.Every and reach.MakePlan.
-func Reach(ctx context.Context, r *run.Run, wish snapshot.RestoreRequest) error {
+func Reach(ctx context.Context, r *run.Run, request snapshot.RestoreRequest) error {
 	if err := reach.Every(ctx, r, config.RoleEtcd, config.RoleControlPlane); err != nil {
 		return err
 	}
-	r.Work.Config = snapshot.WithBucket(r.Work.Config, wish.S3)
+	r.Work.Config = snapshot.WithBucket(r.Work.Config, request.S3)
 	return reach.MakePlan(r)
 }
 
 // Find looks at the snapshot on every host of etcd and reads the state in it. It changes nothing, but gets the archive from
 // the bucket, if there is one. It returns an error where no host has a snapshot of the name that can be read, with the names that there are, and
 // those of reading the state in it.
-func Find(ctx context.Context, r *run.Run, wish snapshot.RestoreRequest) (*Source, error) {
+func Find(ctx context.Context, r *run.Run, request snapshot.RestoreRequest) (*Source, error) {
 	hosts, only := r.With(config.RoleEtcd), ""
-	if wish.S3 != nil {
+	if request.S3 != nil {
 		var err error
-		if only, err = snapshot.Download(ctx, r, hosts, wish); err != nil {
+		if only, err = snapshot.Download(ctx, r, hosts, request); err != nil {
 			only = ""
-			r.Report.Warn(fmt.Sprintf("the bucket does not give snapshot %s, and those of the hosts are looked at: %v", wish.Name, err))
+			r.Report.Warn(fmt.Sprintf("the bucket does not give snapshot %s, and those of the hosts are looked at: %v", request.Name, err))
 		}
 	}
 	found, others := make([]*snapshots.Snapshot, len(hosts)), map[string]struct{}{}
 	err := run.Each(ctx, hosts, run.Parallel, func(ctx context.Context, h *run.Host) error {
-		s, more, err := snapshot.Inspect(ctx, r, h, wish.Name)
+		s, more, err := snapshot.Inspect(ctx, r, h, request.Name)
 		r.Mu.Lock()
 		defer r.Mu.Unlock()
 		if only == "" || s != nil && s.Sum == only {
@@ -72,41 +72,41 @@ func Find(ctx context.Context, r *run.Run, wish snapshot.RestoreRequest) (*Sourc
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := snapshots.Choose(wish.Name, found, run.SortedKeys(others))
+	chosen, err := snapshots.Choose(request.Name, found, run.SortedKeys(others))
 	if err != nil {
 		return nil, err
 	}
 	from := &Source{Snapshot: chosen, Holder: r.Hosts[chosen.Host]}
-	r.Line("etcd", "Snapshot [%s] of host [%s] has %d bytes and can be read", wish.Name, chosen.Host, chosen.Size)
-	return from, stateIn(ctx, r, from, wish)
+	r.Line("etcd", "Snapshot [%s] of host [%s] has %d bytes and can be read", request.Name, chosen.Host, chosen.Size)
+	return from, stateIn(ctx, r, from, request)
 }
 
 // stateIn reads and checks the state in the archive.
-func stateIn(ctx context.Context, r *run.Run, from *Source, wish snapshot.RestoreRequest) error {
-	r.Line("etcd", "Checking if state file is included in snapshot file for [%s]", wish.Name)
+func stateIn(ctx context.Context, r *run.Run, from *Source, request snapshot.RestoreRequest) error {
+	r.Line("etcd", "Checking if state file is included in snapshot file for [%s]", request.Name)
 	if !from.State {
-		if wish.LocalState {
+		if request.LocalState {
 			return nil
 		}
-		return advice.With(fmt.Errorf("snapshot %s has no state in it", wish.Name), advice.Step{Kind: advice.KeepState})
+		return advice.With(fmt.Errorf("snapshot %s has no state in it", request.Name), advice.Step{Kind: advice.KeepState})
 	}
 	once, err := r.Plan.Once(from.Host)
 	if err != nil {
 		return err
 	}
-	text, err := from.Holder.Fetch(ctx, onhost.Once{Process: once.SnapshotState(wish.Name)}, "/tmp/cluster.rkestate", state.MaxSize)
+	text, err := from.Holder.Fetch(ctx, onhost.Once{Process: once.SnapshotState(request.Name)}, "/tmp/cluster.rkestate", state.MaxSize)
 	if err != nil {
 		return err
 	}
 	s, err := state.Decode(text)
 	if err != nil {
-		return fmt.Errorf("the state in snapshot %s: %w", wish.Name, err)
+		return fmt.Errorf("the state in snapshot %s: %w", request.Name, err)
 	}
 	// Its hosts may all be lost: cluster.yml need not have any of them.
 	if err := s.Check(state.Against{OwnCertificates: r.Work.Certificates != nil}); err != nil {
-		return fmt.Errorf("the state in snapshot %s: %w", wish.Name, err)
+		return fmt.Errorf("the state in snapshot %s: %w", request.Name, err)
 	}
-	if wish.LocalState {
+	if request.LocalState {
 		if local := change.Deployed(r.Work.Before); local.Encryption != change.Deployed(s).Encryption {
 			r.Report.Warn("the state here has other encryption keys than the one in the snapshot, and Secrets may not be readable afterwards", advice.Step{Kind: advice.SnapshotsState})
 		}
@@ -117,8 +117,8 @@ func stateIn(ctx context.Context, r *run.Run, from *Source, wish snapshot.Restor
 }
 
 // Begin writes down that the restore has begun. The errors are those of change.Restored and of saving the state.
-func Begin(ctx context.Context, r *run.Run, w run.Work, from *Source, wish snapshot.RestoreRequest) error {
-	next, stale, err := change.Restored(w.Cluster(), from.Kept, wish.Name, r.Source(), rand.Reader)
+func Begin(ctx context.Context, r *run.Run, w run.Work, from *Source, request snapshot.RestoreRequest) error {
+	next, stale, err := change.Restored(w.Cluster(), from.Kept, request.Name, r.Source(), rand.Reader)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +26,6 @@ import (
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
-	"github.com/drover-project/drover/rke1/snapshots/inbucket"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
 )
@@ -59,9 +59,8 @@ type Options struct {
 	// Source makes keys and certificates of the moment.
 	Source func() pki.Source
 	// Addons says from where addons_include may be read.
-	Addons addons.Sources
-	// Buckets says how buckets are reached, and where a snapshot is kept on its way.
-	Buckets inbucket.Options
+	Addons  addons.Sources
+	Buckets Buckets
 	// Pause is how long to wait between two tries; 0 means 5 s.
 	Pause time.Duration
 	// Planned is called in Up when it is known what should be on each host that answered, and before anything is changed
@@ -69,6 +68,12 @@ type Options struct {
 	Planned func(context.Context, []Planned) error
 	// Stop is asked at each safe point, and its error ends the run there; nil goes on to the end.
 	Stop func() error
+}
+
+// Buckets says how buckets are reached, and where a snapshot is kept on its way: package inbucket's Options.
+type Buckets struct {
+	TempDir string
+	Way     func(*http.Transport)
 }
 
 // Planned is what should be on a host.

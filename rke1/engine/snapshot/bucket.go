@@ -28,16 +28,16 @@ func SnapshotsOf(r *run.Run, h *run.Host) inbucket.Host {
 
 // PutIntoBucket puts the snapshot of one host into the bucket, and removes those there that have had their time. The error says on how many hosts the
 // snapshot is, and what the storage answered.
-func PutIntoBucket(ctx context.Context, r *run.Run, wish SnapshotRequest, all []snapshots.Snapshot) error {
-	if wish.S3 == nil {
+func PutIntoBucket(ctx context.Context, r *run.Run, request SnapshotRequest, all []snapshots.Snapshot) error {
+	if request.S3 == nil {
 		return nil
 	}
-	if !wish.S3.HasKeys() {
+	if !request.S3.HasKeys() {
 		r.Report.Warn(fmt.Sprintf("each host puts snapshot %s into bucket %s by its own role, and what arrives there is not looked at: drover does that where the config has keys",
-			wish.Name, wish.S3.BucketName))
+			request.Name, request.S3.BucketName))
 		return nil
 	}
-	b, err := inbucket.Open(wish.S3, r.Buckets)
+	b, err := inbucket.Open(request.S3, inbucket.Options(r.Buckets))
 	if err != nil {
 		return err
 	}
@@ -46,8 +46,8 @@ func PutIntoBucket(ctx context.Context, r *run.Run, wish SnapshotRequest, all []
 	slices.SortStableFunc(all, func(a, b snapshots.Snapshot) int { return snapshots.Better(&a, &b) })
 	var failed error
 	for _, s := range all {
-		if failed = b.Save(ctx, SnapshotsOf(r, r.Hosts[s.Host]), wish.Name, s); failed == nil {
-			r.Line("etcd", "Snapshot [%s] of host [%s] is in %s and can be read", wish.Name, s.Host, b)
+		if failed = b.Save(ctx, SnapshotsOf(r, r.Hosts[s.Host]), request.Name, s); failed == nil {
+			r.Line("etcd", "Snapshot [%s] of host [%s] is in %s and can be read", request.Name, s.Host, b)
 			break
 		}
 		if refused := new(bucket.Error); ctx.Err() != nil || errors.As(failed, &refused) {
@@ -56,10 +56,10 @@ func PutIntoBucket(ctx context.Context, r *run.Run, wish SnapshotRequest, all []
 		r.Report.Warn(failed.Error())
 	}
 	if failed != nil {
-		return fmt.Errorf("snapshot %s is on %d hosts, but not in the bucket: %w", wish.Name, len(all), failed)
+		return fmt.Errorf("snapshot %s is on %d hosts, but not in the bucket: %w", request.Name, len(all), failed)
 	}
 	if backup := r.Work.Config.Services.Etcd.BackupConfig; backup != nil {
-		removed, err := b.Expire(ctx, wish.Name, backup.Retention)
+		removed, err := b.Expire(ctx, request.Name, backup.Retention)
 		if err != nil { // the new one is safe
 			r.Report.Warn(fmt.Sprintf("old snapshots are not removed: %v", err))
 		}
@@ -72,30 +72,30 @@ func PutIntoBucket(ctx context.Context, r *run.Run, wish SnapshotRequest, all []
 
 // Download gets a snapshot out of the bucket and puts it on a host, unless one has it. It returns the sum of its data, by which hosts that have
 // it are known; "" is any, where the hosts got it by their own role. The errors are those of the storage and of the hosts.
-func Download(ctx context.Context, r *run.Run, hosts []*run.Host, wish RestoreRequest) (sum string, err error) {
-	if !wish.S3.HasKeys() {
+func Download(ctx context.Context, r *run.Run, hosts []*run.Host, request RestoreRequest) (sum string, err error) {
+	if !request.S3.HasKeys() {
 		return "", run.Each(ctx, hosts, run.Parallel, func(ctx context.Context, h *run.Host) error {
 			once, err := r.Plan.Once(h.Node.Address)
 			if err == nil {
-				_, err = h.Run(ctx, onhost.Once{Process: once.SnapshotDownload(wish.Name, ""), Limit: snapshots.Limit})
+				_, err = h.Run(ctx, onhost.Once{Process: once.SnapshotDownload(request.Name, ""), Limit: snapshots.Limit})
 			}
 			return err
 		})
 	}
-	b, err := inbucket.Open(wish.S3, r.Buckets)
+	b, err := inbucket.Open(request.S3, inbucket.Options(r.Buckets))
 	if err != nil {
 		return "", err
 	}
 	defer b.Close()
-	is, err := b.Fetch(ctx, wish.Name)
+	is, err := b.Fetch(ctx, request.Name)
 	if err != nil {
 		return "", err
 	}
 	defer is.Close()
-	r.Line("etcd", "Snapshot [%s] of %s has %d bytes and can be read", wish.Name, b, is.Size)
+	r.Line("etcd", "Snapshot [%s] of %s has %d bytes and can be read", request.Name, b, is.Size)
 	to := hosts[0]
 	for _, h := range slices.Backward(hosts) {
-		s, _, err := Inspect(ctx, r, h, wish.Name)
+		s, _, err := Inspect(ctx, r, h, request.Name)
 		switch {
 		case err != nil:
 			return "", err
@@ -105,7 +105,7 @@ func Download(ctx context.Context, r *run.Run, hosts []*run.Host, wish RestoreRe
 			to = h
 		}
 	}
-	r.Line("etcd", "Copying snapshot [%s] to host [%s]", wish.Name, to.Node.Address)
+	r.Line("etcd", "Copying snapshot [%s] to host [%s]", request.Name, to.Node.Address)
 	return is.Sum, is.Bring(ctx, SnapshotsOf(r, to))
 }
 
@@ -117,28 +117,28 @@ type Listed struct {
 
 // Free says whether a snapshot of the name can go into the bucket; nil where there is none, or where the hosts open it by their own role. The error
 // says that the name is taken, or what the storage answered.
-func Free(ctx context.Context, wish SnapshotRequest, o inbucket.Options) error {
-	if !wish.S3.HasKeys() {
+func Free(ctx context.Context, request SnapshotRequest, o run.Buckets) error {
+	if !request.S3.HasKeys() {
 		return nil
 	}
-	b, err := inbucket.Open(wish.S3, o)
+	b, err := inbucket.Open(request.S3, inbucket.Options(o))
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	return b.Free(ctx, wish.Name)
+	return b.Free(ctx, request.Name)
 }
 
 // Remove removes a snapshot from the bucket, if there is one, and from the hosts of etcd that answered. The errors are those of the storage and of
 // the hosts.
-func Remove(ctx context.Context, r *run.Run, wish SnapshotRequest) error {
-	if wish.S3.HasKeys() {
-		b, err := inbucket.Open(wish.S3, r.Buckets)
+func Remove(ctx context.Context, r *run.Run, request SnapshotRequest) error {
+	if request.S3.HasKeys() {
+		b, err := inbucket.Open(request.S3, inbucket.Options(r.Buckets))
 		if err != nil {
 			return err
 		}
 		defer b.Close()
-		if err := b.Remove(ctx, snapshots.File(wish.Name)); err != nil {
+		if err := b.Remove(ctx, snapshots.File(request.Name)); err != nil {
 			return err
 		}
 	}
@@ -147,8 +147,8 @@ func Remove(ctx context.Context, r *run.Run, wish SnapshotRequest) error {
 		if err != nil {
 			return err
 		}
-		if _, err := h.Run(ctx, onhost.Once{Process: once.SnapshotRemove(wish.Name, false), Limit: BackupLimit(r)}); err != nil {
-			return fmt.Errorf("remove snapshot %s from host %s: %w", wish.Name, h.Node.Address, err)
+		if _, err := h.Run(ctx, onhost.Once{Process: once.SnapshotRemove(request.Name, false), Limit: BackupLimit(r)}); err != nil {
+			return fmt.Errorf("remove snapshot %s from host %s: %w", request.Name, h.Node.Address, err)
 		}
 		return nil
 	})
@@ -162,7 +162,7 @@ func InBucket(ctx context.Context, s3 *config.S3Backup, o run.Options) ([]Listed
 		}
 		return nil, nil
 	}
-	b, err := inbucket.Open(s3, o.Buckets)
+	b, err := inbucket.Open(s3, inbucket.Options(o.Buckets))
 	if err != nil {
 		return nil, err
 	}

@@ -68,8 +68,8 @@ func Inspect(ctx context.Context, r *run.Run, h *run.Host, name string) (*snapsh
 }
 
 // Save takes it on all members at the same time. It returns an error where no host has it: that of each.
-func Save(ctx context.Context, r *run.Run, wish SnapshotRequest) ([]snapshots.Snapshot, error) {
-	name := wish.Name
+func Save(ctx context.Context, r *run.Run, request SnapshotRequest) ([]snapshots.Snapshot, error) {
+	name := request.Name
 	text, err := state.Compact(r.Work.Before)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func Save(ctx context.Context, r *run.Run, wish SnapshotRequest) ([]snapshots.Sn
 	hosts := r.With(config.RoleEtcd)
 	found := make(map[string]*snapshots.Snapshot, len(hosts))
 	failed := run.Each(ctx, hosts, run.Parallel, func(ctx context.Context, h *run.Host) error {
-		s, err := saveOn(ctx, r, h, wish, text)
+		s, err := saveOn(ctx, r, h, request, text)
 		if err != nil {
 			err = fmt.Errorf("snapshot %s on host %s: %w", name, h.Node.Address, err)
 			r.Warn(err)
@@ -102,17 +102,17 @@ func Save(ctx context.Context, r *run.Run, wish SnapshotRequest) ([]snapshots.Sn
 }
 
 // saveOn takes it on one host: with the state beside it, which goes into the archive and not anywhere else.
-func saveOn(ctx context.Context, r *run.Run, h *run.Host, wish SnapshotRequest, text []byte) (*snapshots.Snapshot, error) {
-	name := wish.Name
+func saveOn(ctx context.Context, r *run.Run, h *run.Host, request SnapshotRequest, text []byte) (*snapshots.Snapshot, error) {
+	name := request.Name
 	was, _, err := Inspect(ctx, r, h, name)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case was == nil:
-	case wish.Resumed && !was.Broken && was.State && wish.S3 == nil:
+	case request.Resumed && !was.Broken && was.State && request.S3 == nil:
 		return was, nil
-	case !wish.Resumed:
+	case !request.Resumed:
 		return nil, advice.With(errors.New("there is one of this name already"), advice.Step{Kind: advice.OtherName})
 	}
 	beside := path.Join(h.Prefix, run.KubernetesDir, name+".rkestate")

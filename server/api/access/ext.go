@@ -197,27 +197,27 @@ func (a *ExtAPI) cluster(c *route.Call, id string) (records.Cluster, error) {
 
 // Create is POST of a token; the answer is the only one that has its secret.
 func (a *ExtAPI) Create(c *route.Call) (route.Answer, error) {
-	var wish extToken
-	if err := readExt(c, &wish); err != nil {
+	var request extToken
+	if err := readExt(c, &request); err != nil {
 		return route.Answer{}, err
 	}
-	if err := checked(c, wish.Spec.Description, wish.Spec.UserID); err != nil {
+	if err := checked(c, request.Spec.Description, request.Spec.UserID); err != nil {
 		return route.Answer{}, err
 	}
-	if wish.Spec.ClusterName != "" {
-		if _, err := a.cluster(c, wish.Spec.ClusterName); err != nil {
+	if request.Spec.ClusterName != "" {
+		if _, err := a.cluster(c, request.Spec.ClusterName); err != nil {
 			return route.Answer{}, err
 		}
 	}
-	if wish.Spec.Enabled != nil && !*wish.Spec.Enabled {
+	if request.Spec.Enabled != nil && !*request.Spec.Enabled {
 		return route.Answer{}, invalid("spec.enabled: a token that is disabled from the start is of no use; delete one to end it")
 	}
-	ttl, _, err := a.V3.TTL(wish.Spec.TTL)
+	ttl, _, err := a.V3.TTL(request.Spec.TTL)
 	if err != nil {
 		return route.Answer{}, invalid("spec.%v", err)
 	}
 	text, t, err := a.Auth.IssueToken(c.Ctx(), records.Token{
-		UserID: c.Who.UserID, Description: wish.Spec.Description, ClusterID: wish.Spec.ClusterName, TTLMillis: ttl.Milliseconds(),
+		UserID: c.Who.UserID, Description: request.Spec.Description, ClusterID: request.Spec.ClusterName, TTLMillis: ttl.Milliseconds(),
 	})
 	if err != nil {
 		return route.Answer{}, err
@@ -280,11 +280,11 @@ func (a *ExtAPI) Kubeconfig(c *route.Call) (route.Answer, error) {
 	var names []string
 	var made time.Time
 	for i, one := range clusters {
-		wish := a.V3.KubeconfigToken(c.Who.UserID, one.ID, "kubeconfig: "+k.Spec.Description)
-		if asked := k.Spec.TTL * 1000; asked > 0 && asked/1000 == k.Spec.TTL && (wish.TTLMillis == 0 || asked < wish.TTLMillis) {
-			wish.TTLMillis = asked
+		request := a.V3.KubeconfigToken(c.Who.UserID, one.ID, "kubeconfig: "+k.Spec.Description)
+		if asked := k.Spec.TTL * 1000; asked > 0 && asked/1000 == k.Spec.TTL && (request.TTLMillis == 0 || asked < request.TTLMillis) {
+			request.TTLMillis = asked
 		}
-		text, t, err := a.Auth.IssueToken(c.Ctx(), wish)
+		text, t, err := a.Auth.IssueToken(c.Ctx(), request)
 		if err != nil {
 			for _, name := range names { // which are of no use
 				err = errors.Join(err, a.Auth.RevokeToken(c.Ctx(), name))

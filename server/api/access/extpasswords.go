@@ -39,11 +39,11 @@ type passwordChangeOutcome struct {
 // ChangePassword is POST of a PasswordChangeRequest: of oneself by the current password, of others by the right to set it.
 // The answer has no password.
 func (a *ExtAPI) ChangePassword(c *route.Call) (route.Answer, error) {
-	var wish passwordChangeRequest
-	if err := readExt(c, &wish); err != nil {
+	var request passwordChangeRequest
+	if err := readExt(c, &request); err != nil {
 		return route.Answer{}, err
 	}
-	id := cmp.Or(wish.Spec.UserID, c.Who.UserID)
+	id := cmp.Or(request.Spec.UserID, c.Who.UserID)
 	least, err := strconv.Atoi(a.Setting("password-min-length"))
 	if err != nil { // checked when it was stored
 		least = 12
@@ -51,14 +51,14 @@ func (a *ExtAPI) ChangePassword(c *route.Call) (route.Answer, error) {
 	about := auth.Object{Kind: auth.User, Key: id, Owner: id}
 	switch {
 	case id == c.Who.UserID:
-		err = a.Auth.ChangePassword(c.Ctx(), c.Who, wish.Spec.CurrentPassword, wish.Spec.NewPassword, least)
+		err = a.Auth.ChangePassword(c.Ctx(), c.Who, request.Spec.CurrentPassword, request.Spec.NewPassword, least)
 	case !auth.May(c.Who, auth.Get, about):
 		return route.Answer{}, invalid("spec.userID: there is no user %.80q", id)
 	case !auth.May(c.Who, auth.Action("setpassword"), about):
 		return route.Answer{}, listing.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "user %s may not set the password of user %s", c.Who.Username, id)
 	default:
 		c.Concern(id)
-		_, err = a.People.SetPassword(c.Ctx(), c.Who, id, wish.Spec.NewPassword, least)
+		_, err = a.People.SetPassword(c.Ctx(), c.Who, id, request.Spec.NewPassword, least)
 	}
 	if err != nil {
 		return route.Answer{}, passwordFault(err)

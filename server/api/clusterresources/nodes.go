@@ -164,14 +164,14 @@ func (a *API) shown(c *management.Request, now map[string]any) route.Answer {
 	return c.Shown(http.StatusOK, o)
 }
 
-// wish is the body of the action drain.
-type wish struct {
+// request is the body of the action drain.
+type request struct {
 	force, ignoreDaemonSets, deleteLocalData bool
 	gracePeriod, timeout                     int64
 }
 
-func readDrain(in norman.Input) (wish, error) {
-	w := wish{ignoreDaemonSets: true, gracePeriod: -1, timeout: 120}
+func readDrain(in norman.Input) (request, error) {
+	w := request{ignoreDaemonSets: true, gracePeriod: -1, timeout: 120}
 	for name, to := range map[string]*bool{"force": &w.force, "ignoreDaemonSets": &w.ignoreDaemonSets, "deleteLocalData": &w.deleteLocalData} {
 		if !in.Has(name) {
 			continue

@@ -130,7 +130,7 @@ func (a *API) Begin(kind string) route.Handler {
 		q := c.Query()
 		port, err := strconv.Atoi(q.Get("port"))
 		if err != nil {
-			port = 0 // which no wish may have
+			port = 0 // which no request may have
 		}
 		at, cookie, err := a.Directories.SetOut(c.Ctx(), kind, logins.Request{Port: port, Challenge: q.Get("challenge"), Answer: q.Get("answer")})
 		if err != nil {

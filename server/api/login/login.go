@@ -128,8 +128,8 @@ func loginInput() norman.Schema {
 	})}
 }
 
-// wish is what a body asks for.
-type wish struct{ providerType, username, description, responseType string }
+// request is what a body asks for.
+type request struct{ providerType, username, description, responseType string }
 
 // login checks who a user is and makes a token: a session, or one for a kubeconfig. A ttl in the body has no effect: a session
 // lasts as long as its setting says. Without a kind the body says the type of the provider.
@@ -139,7 +139,7 @@ func (a *API) login(c *route.Call, kind string) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	var w wish
+	var w request
 	for name, to := range map[string]*string{"type": &w.providerType, "username": &w.username, "description": &w.description, "responseType": &w.responseType} {
 		if *to, err = in.String(name); err != nil {
 			return route.Answer{}, err

@@ -30,17 +30,17 @@ type SnapshotAPI struct {
 // Download is GET /v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file?machine=NAME. A file of which the way is lost is cut
 // off; Range: bytes=N- with the ETag as If-Range asks for the rest, which another file answers as a whole. Other ranges are ignored.
 func (a SnapshotAPI) Download(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
-	wish := etcdops.FileRequest{Snapshot: c.Param("snapshot"), Machine: c.Query().Get("machine"), Foreign: etcdops.OpensBucket(a.State, c.Who, d.Value)}
-	wish.Offset, wish.Tag = continued(c.R.Header)
+	request := etcdops.FileRequest{Snapshot: c.Param("snapshot"), Machine: c.Query().Get("machine"), Foreign: etcdops.OpensBucket(a.State, c.Who, d.Value)}
+	request.Offset, request.Tag = continued(c.R.Header)
 	if d.Value.Spec.Docker() {
-		return route.Answer{}, a.onDocker(d, wish.Snapshot)
+		return route.Answer{}, a.onDocker(d, request.Snapshot)
 	}
 	if a.Files == nil {
 		return route.Answer{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server has no way to the hosts")
 	}
 	defer c.Bind(auth.OfCluster(d.Value.ID))()
-	log := a.Logger.With("cluster", d.Key, "snapshot", wish.Snapshot, "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
-	f, err := a.Files.Open(c.Ctx(), d.Value, wish)
+	log := a.Logger.With("cluster", d.Key, "snapshot", request.Snapshot, "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
+	f, err := a.Files.Open(c.Ctx(), d.Value, request)
 	if none, ok := errors.AsType[*etcdops.NoFileError](err); ok {
 		log.Info("snapshot not handed out", "reason", none.Reason)
 		if none.Away {

@@ -14,7 +14,7 @@ import (
 // etcdRole labels the nodes whose annotations the distribution looks at.
 const etcdRole = "node-role.kubernetes.io/etcd"
 
-// member is the removal of one member. asked is whether it was asked for here: a wish that is
+// member is the removal of one member. asked is whether it was asked for here: a request that is
 // gone again without an answer was refused.
 type member struct {
 	job   *job

@@ -78,7 +78,7 @@ func TestAnswersToTheRemovalOfAMember(t *testing.T) {
 	}
 }
 
-// TestTheLastVoterStays: the distribution takes the wish back, again and again.
+// TestTheLastVoterStays: the distribution takes the request back, again and again.
 func TestTheLastVoterStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, node("u1", etcd))

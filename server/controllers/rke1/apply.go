@@ -46,7 +46,7 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (again ti
 		return time.Millisecond, c.scheduled(ctx, s, d)
 	case desired.Forget:
 		_, err := c.State.RKEStates.Modify(ctx, string(key), func(rec records.RKEState) (records.RKEState, error) {
-			rec.Heeded = d.Heeded
+			rec.Carried = d.Done
 			return rec, nil
 		})
 		return time.Millisecond, err
@@ -91,7 +91,7 @@ func (c *Controller) end(ctx context.Context, key records.ClusterKey, d desired.
 				rec.Halted = d.Stamp
 			}
 			if d.Request != nil {
-				rec.Heeded = d.Request.With(rec.Heeded)
+				rec.Carried = d.Request.With(rec.Carried)
 			}
 			return rec, nil
 		})
@@ -281,12 +281,12 @@ func (c *Controller) succeeded(ctx context.Context, s desired.Snapshot, d desire
 	}
 	op, err := c.recording(key, func(rec records.RKEState) (records.RKEState, error) {
 		if d.Request != nil {
-			rec.Heeded = d.Request.With(rec.Heeded)
+			rec.Carried = d.Request.With(rec.Carried)
 		}
 		if d.Request == nil || d.Request.Kind == operations.KindRestore {
 			if rec.Since.IsZero() {
 				rec.Since = c.Now().UTC()
-				rec.Heeded = desired.Fresh(desired.Input{Cluster: s.Cluster}, rec.Heeded)
+				rec.Carried = desired.Fresh(desired.Input{Cluster: s.Cluster}, rec.Carried)
 			}
 			rec.Done, rec.Halted, rec.Failed, rec.Applied = d.Stamp, "", nil, s.Cluster.Spec.RKE1Text()
 		}
@@ -312,7 +312,7 @@ func (c *Controller) removed(ctx context.Context, key records.ClusterKey, d desi
 	return c.close(ctx, d.Operation, operations.Succeeded, "", ops...)
 }
 
-// failed writes what went wrong and when the next try begins. A wish of which nothing was begun is not tried again by itself.
+// failed writes what went wrong and when the next try begins. A request of which nothing was begun is not tried again by itself.
 func (c *Controller) failed(ctx context.Context, cluster records.Cluster, d desired.Decision, p desired.Params, failed error) error {
 	o, key := d.Operation, records.ClusterKey(d.Operation.Subject)
 	failed = advice.Error(failed, wordsOf(cluster.Name))

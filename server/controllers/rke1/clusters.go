@@ -18,7 +18,6 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/engine"
 	"github.com/drover-project/drover/rke1/pki"
-	"github.com/drover-project/drover/rke1/snapshots/inbucket"
 	rkestate "github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/observed"
@@ -71,7 +70,7 @@ func (c *Clusters) Snapshot(cluster records.Cluster) desired.Snapshot {
 func (c *Clusters) Engine(machines []records.Machine, report engine.Report) engine.Options {
 	return engine.Options{
 		Dial: c.dialer(machines), Versions: c.Versions, Report: report, Logger: c.Logger, Now: c.Now, Pause: c.Pause,
-		Source: func() pki.Source { return pki.NewSource(c.Now()) }, Addons: addons.Sources{Transport: c.Transport}, Buckets: inbucket.Options{Way: c.Way},
+		Source: func() pki.Source { return pki.NewSource(c.Now()) }, Addons: addons.Sources{Transport: c.Transport}, Buckets: engine.Buckets{Way: c.Way},
 	}
 }
 

@@ -48,7 +48,7 @@ func (b *bed) deployed(more string) {
 	}
 }
 
-// A wish of the document that cannot begin fails with nothing changed, is not begun again, and is tried when a user asks.
+// A request of the document that cannot begin fails with nothing changed, is not begun again, and is tried when a user asks.
 func TestAWishThatCannotBegin(t *testing.T) {
 	b := newBed(t)
 	b.deployed(`,"rotateCertificates":{}`)
@@ -62,8 +62,8 @@ func TestAWishThatCannotBegin(t *testing.T) {
 		t.Errorf("%+v", failed.Tasks)
 	}
 	kept, _ := b.state.RKEStates.Get(key)
-	if kept.Value.Heeded[operations.KindRotateCertificates] == "" {
-		t.Error("the wish is not remembered")
+	if kept.Value.Carried[operations.KindRotateCertificates] == "" {
+		t.Error("the request is not remembered")
 	}
 	if _, err := b.state.Operations.Modify(t.Context(), failed.Key(), func(o operations.Operation) (operations.Operation, error) { return o.RetryBy("user", nil, b.clock()) }); err != nil {
 		t.Fatal(err)
@@ -82,14 +82,14 @@ func TestAsk(t *testing.T) {
 		return b.runner.Ask(t.Context(), key, w, "user", turn)
 	}
 	for name, c := range map[string]struct {
-		wish desired.Request
+		request desired.Request
 		says string
 	}{
 		"no kind":       {desired.Request{Kind: "dance"}, "is not a kind of operation"},
 		"no encryption": {desired.Request{Kind: operations.KindRotateKeys}, "no Secret is encrypted: set services.kube-api.secrets_encryption_config.enabled: true in the document, and apply it"},
 		"no name":       {desired.Request{Kind: operations.KindRestore}, "is not a valid name"},
 	} {
-		_, err := ask(c.wish, admission.Refuse)
+		_, err := ask(c.request, admission.Refuse)
 		if refused, is := errors.AsType[*records.RefusedError](err); !is || refused.Cluster != "yard" || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -102,7 +102,7 @@ func TestAsk(t *testing.T) {
 		t.Errorf("a second one in the same moment: %v", err)
 	}
 	queued, err := ask(desired.Request{Kind: operations.KindRotateCertificates}, admission.Queue)
-	if err != nil || queued.State != operations.Queued || !desired.IsWish(queued) {
+	if err != nil || queued.State != operations.Queued || !desired.IsRequest(queued) {
 		t.Fatalf("%v: %+v", err, queued)
 	}
 	stop := b.start()

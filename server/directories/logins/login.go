@@ -90,7 +90,7 @@ type Request struct {
 	Challenge, Answer string
 }
 
-// Check says what is wrong with a wish. The error is a directories.Denied.
+// Check says what is wrong with a request. The error is a directories.Denied.
 func (w Request) Check() error {
 	switch {
 	case w.To != "":

@@ -64,12 +64,12 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 		return
 	}
 	owns := auth.May(caller, auth.Own, auth.OfCluster(id))
-	wish := impersonation(r.Header)
-	if len(wish) > 0 && !owns {
+	request := impersonation(r.Header)
+	if len(request) > 0 && !owns {
 		refuse(w, http.StatusForbidden, "Forbidden", "only who owns the cluster may act as another user in it; leave out --as and --as-group")
 		return
 	}
-	if len(wish) > 0 && wish.Get(userHeader) == "" {
+	if len(request) > 0 && request.Get(userHeader) == "" {
 		refuse(w, http.StatusBadRequest, "BadRequest", "header Impersonate-User is empty: as whom?")
 		return
 	}
@@ -84,7 +84,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 		r.Body = sent
 	}
 	joins := p.joins(r, path, id, caller)
-	to := &destination{proxy: p, cluster: cluster, caller: caller, person: p.personOf(caller, owns), wish: wish}
+	to := &destination{proxy: p, cluster: cluster, caller: caller, person: p.personOf(caller, owns), request: request}
 	proxy := &httputil.ReverseProxy{
 		Transport:     to,
 		FlushInterval: -1, // watches

@@ -37,13 +37,13 @@ func (p *Proxy) personOf(caller auth.Identity, owns bool) downstream.Person {
 
 // impersonation is what a caller wants to act as: the headers of impersonation in a request.
 func impersonation(h http.Header) http.Header {
-	wish := http.Header{}
+	request := http.Header{}
 	for name, values := range h {
 		if strings.HasPrefix(name, "Impersonate-") {
-			wish[name] = values
+			request[name] = values
 		}
 	}
-	return wish
+	return request
 }
 
 // clean drops what speaks for the caller. Headers that Connection names are gone already:
@@ -86,8 +86,8 @@ type destination struct {
 	cluster records.Cluster
 	caller  auth.Identity
 	person  downstream.Person
-	// wish is as whom the caller, who owns the cluster, wants to act instead; empty for no other.
-	wish http.Header
+	// request is as whom the caller, who owns the cluster, wants to act instead; empty for no other.
+	request http.Header
 }
 
 // errRenewed ends a request whose body was sent, and cannot be sent again.
@@ -95,8 +95,8 @@ var errRenewed = errors.New("your account in the cluster had to be renewed: repe
 
 // sign says who acts: the caller, or whom they want to be.
 func (d *destination) sign(h http.Header, host string) {
-	if len(d.wish) > 0 {
-		maps.Copy(h, d.wish)
+	if len(d.request) > 0 {
+		maps.Copy(h, d.request)
 		return
 	}
 	h.Set(userHeader, d.person.ID)
@@ -115,7 +115,7 @@ func (d *destination) sign(h http.Header, host string) {
 // RoundTrip implements http.RoundTripper. Nothing leaves without the credentials that belong to its headers.
 func (d *destination) RoundTrip(r *http.Request) (*http.Response, error) {
 	key := records.ClusterKey(d.cluster.Key())
-	if len(d.wish) > 0 {
+	if len(d.request) > 0 {
 		return d.proxy.impatient(d.proxy.Way(key, downstream.AdminCredentials), r)
 	}
 	for again := r.Body == nil || r.Body == http.NoBody; ; again = false {

@@ -22,7 +22,7 @@ type Params struct {
 	// Tries counts those that have failed since Stamp is what it is, and Next is when the next one begins.
 	Tries int       `json:"tries,omitempty"`
 	Next  time.Time `json:"next,omitzero"`
-	// Retry is how many of the operation's requests to try again were heeded.
+	// Retry is how many of the operation's requests to try again were taken up.
 	Retry int `json:"retry,omitempty"`
 	// Away are the addresses of hosts that alone are left to do, as they could not be reached.
 	Away []string `json:"away,omitempty"`
@@ -83,7 +83,7 @@ const (
 	Run
 	// Save takes a snapshot that the schedule says.
 	Save
-	// Forget that requests were heeded which the document does not have any more.
+	// Forget that requests were carried out which the document does not have any more.
 	Forget
 	// End the operation as State, with Reason.
 	End
@@ -100,8 +100,8 @@ type Decision struct {
 	Kind    operations.Kind
 	Title   string
 	Request *Request
-	// Heeded is what is heeded from now on.
-	Heeded map[operations.Kind]string
+	// Done is what counts as carried out from now on.
+	Done map[operations.Kind]string
 	// Operation is the one that runs or ends.
 	Operation operations.Operation
 	// State and Reason are how it ends; Halted says that what it was for is not begun again by itself.
@@ -147,8 +147,8 @@ func Decide(s Snapshot) (Decision, error) {
 		return Decision{}, err
 	}
 	if s.Record != nil {
-		if _, left, forget := open(doc, s.Record.Heeded); forget {
-			return Decision{Do: Forget, Heeded: left}, nil
+		if _, left, forget := open(doc, s.Record.Carried); forget {
+			return Decision{Do: Forget, Done: left}, nil
 		}
 	}
 	if s.Cluster.Paused != nil || len(Needs(s.Cluster.Name, s.Machines, s.Connected)) > 0 {

@@ -68,7 +68,7 @@ func (in Input) written() (config.Cluster, error) {
 		deployed = in.Before.Current.Config
 	}
 	backups(&c, deployed)
-	return withoutWishes(c), nil
+	return withoutRequests(c), nil
 }
 
 // Check says what is wrong with the config of a cluster, with any hosts: its errors are those of Config but for those
@@ -224,7 +224,7 @@ func Stamp(in Input) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c = withoutWishes(c)
+	c = withoutRequests(c)
 	c.Nodes = in.nodes()
 	// Their order is that of the state, which the first run makes.
 	slices.SortFunc(c.Nodes, func(a, b config.Node) int { return strings.Compare(a.NodeName, b.NodeName) })

@@ -34,7 +34,7 @@ func TestGuard(t *testing.T) {
 		"the same version": {func(_ *Snapshot, d *Decision) { d.Config.KubernetesVersion = "v1" }, false},
 		"nothing runs":     {func(_ *Snapshot, d *Decision) { d.Before.Current.Config = nil }, false},
 		"a new cluster":    {func(_ *Snapshot, d *Decision) { d.Before = nil }, false},
-		"a wish":           {func(_ *Snapshot, d *Decision) { d.Request = &Request{Kind: operations.KindRotateKeys} }, false},
+		"a request":        {func(_ *Snapshot, d *Decision) { d.Request = &Request{Kind: operations.KindRotateKeys} }, false},
 		"a removal":        {func(_ *Snapshot, d *Decision) { d.Operation.Kind = operations.KindUninstall }, false},
 		"not to be run":    {func(_ *Snapshot, d *Decision) { d.Do = End }, false},
 		"without, as asked": {func(s *Snapshot, _ *Decision) {

@@ -127,8 +127,8 @@ func documentRequests(c config.Cluster) []Request {
 	return all
 }
 
-// withoutWishes is a config as hosts are to have it. The engine takes a request in it for one that was begun.
-func withoutWishes(c config.Cluster) config.Cluster {
+// withoutRequests is a config as hosts are to have it. The engine takes a request in it for one that was begun.
+func withoutRequests(c config.Cluster) config.Cluster {
 	c.Restore, c.RotateCertificates, c.RotateEncryptionKey = config.Restore{}, nil, false
 	return c
 }
@@ -142,12 +142,12 @@ func (w Request) mark() string {
 	return string(text)
 }
 
-// With is what was heeded once a request was, too; requests of people leave it as it is.
-func (w Request) With(heeded map[operations.Kind]string) map[operations.Kind]string {
+// With is what was carried out once a request was, too; requests of people leave it as it is.
+func (w Request) With(done map[operations.Kind]string) map[operations.Kind]string {
 	if !w.Document {
-		return heeded
+		return done
 	}
-	next := maps.Clone(heeded)
+	next := maps.Clone(done)
 	if next == nil {
 		next = map[operations.Kind]string{}
 	}
@@ -155,50 +155,50 @@ func (w Request) With(heeded map[operations.Kind]string) map[operations.Kind]str
 	return next
 }
 
-// open are the requests of the document that were not heeded, and what is heeded without those that the document does not have any
+// open are the requests of the document that were not carried out, and what was carried out without those that the document does not have any
 // more; forget says that there are such.
-func open(c config.Cluster, heeded map[operations.Kind]string) (requests []Request, left map[operations.Kind]string, forget bool) {
+func open(c config.Cluster, done map[operations.Kind]string) (requests []Request, left map[operations.Kind]string, forget bool) {
 	all := documentRequests(c)
-	left = maps.Clone(heeded)
-	for kind := range heeded {
+	left = maps.Clone(done)
+	for kind := range done {
 		if !slices.ContainsFunc(all, func(w Request) bool { return w.Kind == kind }) {
 			delete(left, kind)
 			forget = true
 		}
 	}
 	for _, w := range all {
-		if heeded[w.Kind] != w.mark() {
+		if done[w.Kind] != w.mark() {
 			requests = append(requests, w)
 		}
 	}
 	return requests, left, forget
 }
 
-// Fresh is what is heeded of a document once its cluster has come about: all certificates and keys are new.
-func Fresh(in Input, heeded map[operations.Kind]string) map[operations.Kind]string {
+// Fresh is what counts as carried out of a document once its cluster has come about: all certificates and keys are new.
+func Fresh(in Input, done map[operations.Kind]string) map[operations.Kind]string {
 	c, err := in.Cluster.Spec.RKE1Config()
 	if err != nil {
-		return heeded
+		return done
 	}
 	for _, w := range documentRequests(c) {
 		if w.Kind != operations.KindRestore {
-			heeded = w.With(heeded)
+			done = w.With(done)
 		}
 	}
-	return heeded
+	return done
 }
 
-// IsWish says that an operation carries out a request; it then waits in the queue as it is.
-func IsWish(o operations.Operation) bool { return ReadParams(o).Request != nil }
+// IsRequest says that an operation carries out a request; it then waits in the queue as it is.
+func IsRequest(o operations.Operation) bool { return ReadParams(o).Request != nil }
 
 // next is the request of the document that is to be carried out now. A restore comes before everything else, since what is lost cannot
 // be changed; other requests come after what the document changes, unless certificates have ended, without which nothing can be changed.
 func (s Snapshot) next(c config.Cluster, pending, deployed bool) *Request {
-	var heeded map[operations.Kind]string
+	var done map[operations.Kind]string
 	if s.Record != nil {
-		heeded = s.Record.Heeded
+		done = s.Record.Carried
 	}
-	requests, _, _ := open(c, heeded)
+	requests, _, _ := open(c, done)
 	for _, w := range requests {
 		switch {
 		case w.Kind == operations.KindRestore, deployed && !pending, deployed && w.Kind == operations.KindRotateCertificates && s.Ended():

@@ -57,7 +57,7 @@ func TestRequestsOfTheDocument(t *testing.T) {
 		}
 		for _, w := range documentRequests(c) {
 			if w.Kind == kind {
-				s.Record.Heeded = w.With(s.Record.Heeded)
+				s.Record.Carried = w.With(s.Record.Carried)
 			}
 		}
 	}
@@ -76,11 +76,11 @@ func TestRequestsOfTheDocument(t *testing.T) {
 		{"a restore comes first", certificates + keys + restore, change, string(operations.KindRestore) + " restore cluster yard from snapshot one"},
 		{"once", certificates, func(s *Snapshot) { heed(s, operations.KindRotateCertificates) }, ""},
 		{"each once", certificates + keys, func(s *Snapshot) { heed(s, operations.KindRotateCertificates) }, string(operations.KindRotateKeys) + " encrypt the Secrets of cluster yard with a new key"},
-		{"another value is another wish", ca, func(s *Snapshot) {
-			s.Record.Heeded = Request{Kind: operations.KindRotateCertificates, Document: true}.With(nil)
+		{"another value is another request", ca, func(s *Snapshot) {
+			s.Record.Carried = Request{Kind: operations.KindRotateCertificates, Document: true}.With(nil)
 		}, string(operations.KindRotateCertificates) + " rotate the CAs and all certificates of cluster yard"},
 		{"taken out of the document", "", func(s *Snapshot) {
-			s.Record.Heeded = Request{Kind: operations.KindRotateKeys, Document: true}.With(nil)
+			s.Record.Carried = Request{Kind: operations.KindRotateKeys, Document: true}.With(nil)
 		}, "forget"},
 		{"after what else the document changes", certificates, change, string(operations.KindProvision) + " bring RKE1 cluster yard to its document and its hosts"},
 		{"before it, when nothing works without", certificates, func(s *Snapshot) { change(s); s.Record.Ends["kube-node"] = now }, string(operations.KindRotateCertificates) + " rotate certificates of cluster yard: kubelet"},
@@ -97,7 +97,7 @@ func TestRequestsOfTheDocument(t *testing.T) {
 			}
 			d := decided(t, s)
 			got := strings.TrimSpace(string(d.Kind) + " " + d.Title)
-			if d.Do == Forget && len(d.Heeded) == 0 {
+			if d.Do == Forget && len(d.Done) == 0 {
 				got = "forget"
 			}
 			if got != tc.want || (d.Do == Begin) != (tc.want != "" && tc.want != "forget") || d.Do == Begin && (d.Request != nil) != (d.Kind != operations.KindProvision) {
@@ -117,9 +117,9 @@ func TestWishesAreNotOfTheHosts(t *testing.T) {
 	if err != nil || c.RotateCertificates != nil || c.RotateEncryptionKey || c.Restore.Restore {
 		t.Errorf("%v: %+v", err, c)
 	}
-	heeded := Fresh(Input{Cluster: wishing.Cluster}, nil)
-	if len(heeded) != 2 || heeded[operations.KindRestore] != "" {
-		t.Errorf("heeded of a new cluster: %v", heeded)
+	done := Fresh(Input{Cluster: wishing.Cluster}, nil)
+	if len(done) != 2 || done[operations.KindRestore] != "" {
+		t.Errorf("done of a new cluster: %v", done)
 	}
 }
 
