@@ -28,10 +28,10 @@ const (
 var ratchet = map[string]int{
 	"depth":    3,
 	"imports":  169,
-	"fields":   80,
-	"methods":  425,
+	"fields":   75,
+	"methods":  405,
 	"function": 67,
-	"file":     383,
+	"file":     376,
 	"server":   86323, // lines of the server, which must not grow
 }
 

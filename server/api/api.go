@@ -95,7 +95,7 @@ type Data struct {
 	// Tracer follows requests; nil follows none.
 	Tracer trace.Tracer
 	// Backups are of the server itself; nil answers 503.
-	Backups native.Backups
+	Backups native.BackupMaker
 }
 
 // Identity is who calls.
@@ -229,23 +229,16 @@ func New(o Options) (*API, error) {
 		API: reach.api, Draining: a.drains.State, Requested: a.requested, Changes: a.feed, Now: o.Now,
 		Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), management.SystemImages(o.RKE1Versions), kept.Kind()}, prefs.Kinds()),
 	})
-	own := &native.API{
-		State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Registration: o.Registration, Clusters: o.Clusters,
-		AskAgent: reach.ask, DialOnHost: reach.dial, Presence: o.Presence, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
-		DayTwo: o.DayTwo, RefreshSnapshots: o.Refresh, PreviewOperation: o.PreviewOperation, Rehearsals: o.Rehearsals,
-	}
 	h := handlers{
-		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o), inCluster: &steve.InCluster{State: o.State, Ask: reach.question}, v3: v3, own: own,
+		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o), inCluster: &steve.InCluster{State: o.State, Ask: reach.question}, v3: v3, own: o.native(reach, a.feed),
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions,
 			Others: o.typesOfV1(persons.People), Changes: a.feed,
 		}),
-		servers: &o.Servers, fleet: native.FleetAPI{API: own, Fleets: &fleets.Fleets{State: o.State, Preview: o.PreviewFleet, Now: o.Now}}, upgrades: native.UpgradeAPI{API: own, Upgrader: o.Upgrades}, desk: native.HandoverAPI{API: own, Desk: o.Handover},
-		files: native.SnapshotAPI{API: own, Files: o.Files}, rescue: native.BackupAPI{API: own, Backups: o.Backups},
 		kube: *kube.New(kube.Options{
 			State: o.State, Settings: o.Settings, Clusters: o.Clusters, People: persons.People, Versions: o.Versions, Secrets: kept.Listed(), Changes: a.feed, Now: o.Now,
 		}),
-		trail: native.AuditAPI{Log: o.Audit, Now: o.Now}, releases: management.Releases{Versions: o.Versions}, people: persons, kept: kept, looks: prefs,
+		releases: management.Releases{Versions: o.Versions}, people: persons, kept: kept, looks: prefs,
 		login: &login.API{State: o.State, Auth: o.Auth, Settings: o.Settings, Tokens: v3, Directories: o.Directories, PageAddress: ui.Local},
 		ext:   &access.ExtAPI{State: o.State, Auth: o.Auth, V3: v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now},
 		inside: &clusterresources.API{
@@ -265,6 +258,29 @@ func New(o Options) (*API, error) {
 	h.v1.Learn(a.rows)
 	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger, Audit: o.Audit, Tracer: o.Tracer, CatchUp: o.State.Store.CatchUp, Refuse: h.page.signin.Refuse}, a.rows)
 	return a, nil
+}
+
+// native is /v1-drover.
+func (o Options) native(reach reach, feed *subscribe.Feed) native.API {
+	with := &native.Common{State: o.State, Changes: feed, Now: o.Now, Logger: o.Logger}
+	all := native.API{
+		Clusters:   native.Clusters{Common: with, Applier: o.Clusters, Versions: o.Versions, Upgrader: o.Upgrades, Desk: o.Handover, Schedules: o.Rehearsals},
+		Machines:   native.Machines{Common: with, Registration: o.Registration, Applier: o.Clusters, AskAgent: reach.ask, DialOnHost: reach.dial, Presence: o.Presence},
+		Operations: native.Operations{Common: with, RKE: o.RKE, DayTwo: o.DayTwo, Preview: o.PreviewOperation, Rehearsals: o.Rehearsals},
+		Snapshots:  native.Snapshots{Common: with, DayTwo: o.DayTwo, Refresh: o.Refresh, Files: o.Files},
+		Joining:    native.Joining{Common: with, Registration: o.Registration},
+		Why:        native.Why{Common: with, AskAgent: reach.ask},
+		Events:     native.Events{Common: with, Log: o.Events},
+		Objects:    native.Objects{Common: with},
+		Versions:   native.Versions{Common: with, Data: o.Versions, Status: o.VersionStatus},
+		Servers:    o.Servers,
+		Backups:    native.Backups{Common: with, Maker: o.Backups},
+		Audit:      native.Audit{Log: o.Audit, Now: o.Now},
+	}
+	all.Fleets = native.Fleets{
+		Common: with, Fleets: &fleets.Fleets{State: o.State, Preview: o.PreviewFleet, Now: o.Now}, Joining: all.Joining, Operations: all.Operations, Reasons: all.Why,
+	}
+	return all
 }
 
 // reach has the ways to hosts and clusters as the functions that packages of the API take; a way that is missing is nil.

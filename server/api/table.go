@@ -26,18 +26,11 @@ import (
 
 // handlers are where the rows lead.
 type handlers struct {
-	v3       *management.API
-	v1       *steve.API
-	own      *native.API
-	servers  *native.Servers
-	fleet    native.FleetAPI
-	desk     native.HandoverAPI
-	upgrades native.UpgradeAPI
-	rescue   native.BackupAPI
-	files    native.SnapshotAPI
-	trail    native.AuditAPI
-	login    *login.API
-	people   *access.API
+	v3     *management.API
+	v1     *steve.API
+	own    native.API
+	login  *login.API
+	people *access.API
 	// looks are preferences and features.
 	looks *access.PreferenceAPI
 	// ext are tokens and kubeconfigs in the form of Kubernetes.
@@ -137,7 +130,7 @@ func table(h handlers) []route.Row {
 	rows = append(secretRows(h.secrets), rows...) // before the row that takes all links of a project
 	rows = append(namespaceRows(h.kube.Namespaces, agents), rows...)
 	rows = append(append(rows, row{"*", "/v3/{rest...}", loggedIn(), v3.Unknown}), droverRows(h)...)
-	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", loggedIn(), route.NotFound})
+	rows = append(append(rows, fleetRows(h.own)...), row{"*", "/v1-drover/{rest...}", loggedIn(), route.NotFound})
 	rows = append(append(rows, steveRows(v1, h.kept)...), releaseRows(h.releases)...)
 	rows = append(append(append(rows, extRows(h.ext)...), kubeRows(h.kube, h.agents, h.kept)...), pageRows(h.page)...)
 	rows = append(rows, clusterRows(h)...)

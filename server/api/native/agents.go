@@ -16,11 +16,8 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// AgentAPI shows agents and has clusters and fleets keep theirs.
-type AgentAPI struct{ *API }
-
-// List is GET /v1-drover/agents?cluster=<id>.
-func (a AgentAPI) List(c *route.Call) (route.Answer, error) {
+// Agents is GET /v1-drover/agents?cluster=<id>.
+func (a Machines) Agents(c *route.Call) (route.Answer, error) {
 	id := c.Query().Get("cluster")
 	all := slices.DeleteFunc(a.State.Machines.List(), func(d store.Document[records.Machine]) bool {
 		return id != "" && d.Value.ClusterID != id || !auth.May(c.Who, auth.Get, aboutMachine(d.Value))
@@ -28,8 +25,8 @@ func (a AgentAPI) List(c *route.Call) (route.Answer, error) {
 	return route.Page(c, all, func(d store.Document[records.Machine]) string { return d.Key }, a.agent)
 }
 
-func (a AgentAPI) agent(d store.Document[records.Machine]) apitypes.Agent {
-	m := a.machine(d)
+func (a Machines) agent(d store.Document[records.Machine]) apitypes.Agent {
+	m := a.show(d)
 	one := apitypes.Agent{Type: "agent", ID: d.Key, Machine: m.Name, Cluster: m.Cluster, NodeName: m.NodeName, Agent: m.Agent, State: apitypes.AgentBehind}
 	if m.Node != nil {
 		one.NodeName = m.Node.Name
@@ -50,7 +47,7 @@ func (a AgentAPI) agent(d store.Document[records.Machine]) apitypes.Agent {
 }
 
 // home is the cluster or the fleet of a key.
-func (a AgentAPI) home(key records.ClusterKey) records.Object {
+func (a Machines) home(key records.ClusterKey) records.Object {
 	if d, ok := a.State.Fleets.Get(string(key)); ok {
 		return d.Value.Object
 	}
@@ -58,17 +55,17 @@ func (a AgentAPI) home(key records.ClusterKey) records.Object {
 	return d.Value.Object
 }
 
-// Pin is POST /v1-drover/clusters/{namespace}/{name}/agents/pin with an apitypes.AskedPin.
-func (a AgentAPI) Pin(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+// PinOfCluster is POST /v1-drover/clusters/{namespace}/{name}/agents/pin with an apitypes.AskedPin.
+func (a Machines) PinOfCluster(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	return a.pin(c, records.ClusterKey(d.Key))
 }
 
-// PinFleet is POST /v1-drover/fleets/{name}/agents/pin with an apitypes.AskedPin.
-func (a AgentAPI) PinFleet(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
+// PinOfFleet is POST /v1-drover/fleets/{name}/agents/pin with an apitypes.AskedPin.
+func (a Machines) PinOfFleet(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
 	return a.pin(c, records.ClusterKey(d.Key))
 }
 
-func (a AgentAPI) pin(c *route.Call, key records.ClusterKey) (route.Answer, error) {
+func (a Machines) pin(c *route.Call, key records.ClusterKey) (route.Answer, error) {
 	var asked struct {
 		Pinned *bool `json:"pinned"` // of apitypes.AskedPin; a pin is not taken off by leaving it out
 	}

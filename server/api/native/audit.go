@@ -19,15 +19,15 @@ const (
 	mostEntries  = 5000
 )
 
-// AuditAPI serves the log.
-type AuditAPI struct {
+// Audit serves the log.
+type Audit struct {
 	// Log is the log; nil answers 503.
 	Log *audit.Log
 	Now func() time.Time
 }
 
 // List is GET /v1-drover/audit?user=&verb=&kind=&object=&since=<duration>&limit=&follow=true.
-func (a AuditAPI) List(c *route.Call) (route.Answer, error) {
+func (a Audit) List(c *route.Call) (route.Answer, error) {
 	if a.Log == nil {
 		return route.Answer{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server keeps no audit log")
 	}
@@ -62,7 +62,7 @@ func (a AuditAPI) List(c *route.Call) (route.Answer, error) {
 var errGone = errors.New("the client is gone")
 
 // follow sends what was found, and what comes, as lines of JSON until the caller goes or may not see it any more.
-func (a AuditAPI) follow(c *route.Call, wanted audit.Query, found audit.Found) (route.Answer, error) {
+func (a Audit) follow(c *route.Call, wanted audit.Query, found audit.Found) (route.Answer, error) {
 	lines := beginFollow(c)
 	defer lines.End()
 	send := func(e audit.Entry) error {

@@ -16,15 +16,15 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// BackupAPI is the part of the API that is about backups.
-type BackupAPI struct {
-	*API
-	// Backups makes them; nil answers 503.
-	Backups Backups
+// Backups is the part of the API that is about backups.
+type Backups struct {
+	*Common
+	// Maker makes them; nil answers 503.
+	Maker BackupMaker
 }
 
-// Backups are made when a caller asks, and on a schedule.
-type Backups interface {
+// BackupMaker makes backups when a caller asks, and on a schedule.
+type BackupMaker interface {
 	// Write makes one now; begun gets its size before its first byte.
 	Write(ctx context.Context, w io.Writer, begun func(size int64)) error
 	Status() backup.Status
@@ -36,14 +36,14 @@ const chunkLimit = time.Minute
 
 // Make is GET /v1-drover/backup: a backup without keys, in which secrets are encrypted with the
 // server's key file. A backup that is not whole is cut off.
-func (b BackupAPI) Make(c *route.Call) (route.Answer, error) {
-	if b.Backups == nil {
+func (b Backups) Make(c *route.Call) (route.Answer, error) {
+	if b.Maker == nil {
 		return route.Answer{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server makes no backups")
 	}
 	defer c.Bind(auth.Object{Kind: auth.Backup})()
 	began, bytes := b.Now(), int64(0)
 	to := &patient{w: c.W, control: http.NewResponseController(c.W)}
-	err := b.Backups.Write(c.Ctx(), to, func(size int64) {
+	err := b.Maker.Write(c.Ctx(), to, func(size int64) {
 		bytes = size
 		c.W.Header().Set("Content-Type", "application/x-tar")
 		c.W.Header().Set("Content-Disposition", `attachment; filename="`+backup.Name(began, backup.Sealing{})+`"`)
@@ -79,9 +79,9 @@ func (p *patient) Write(part []byte) (int, error) {
 }
 
 // Status is GET /v1-drover/backups: how the scheduled backups stand.
-func (b BackupAPI) Status(*route.Call) (route.Answer, error) {
-	if b.Backups == nil {
+func (b Backups) Status(*route.Call) (route.Answer, error) {
+	if b.Maker == nil {
 		return route.Answer{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server makes no backups")
 	}
-	return route.Answer{Status: http.StatusOK, Body: b.Backups.Status()}, nil
+	return route.Answer{Status: http.StatusOK, Body: b.Maker.Status()}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -15,10 +16,27 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/controllers/rehearsals"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rketransfer"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/upgrades"
 	"github.com/drover-project/drover/server/views"
 )
+
+// Clusters serves clusters: what people write, see and change of them.
+type Clusters struct {
+	*Common
+	// Applier takes in documents, pauses and previews.
+	Applier *clusters.Applier
+	// Versions is the current version data.
+	Versions func() *versions.Data
+	// Upgrader takes clusters to other versions, and Desk gives RKE1 clusters to the rke command line and takes them in.
+	Upgrader *upgrades.Upgrader
+	Desk     *rketransfer.Desk
+	// Schedules are those of rehearsals; nil refuses them.
+	Schedules *rehearsals.Service
+}
 
 // request reads how documents are to be taken in from the query.
 func request(c *route.Call) (clusters.Request, error) {
@@ -69,7 +87,7 @@ func flag(c *route.Call, name string) (bool, error) {
 
 // Apply is POST /v1-drover/apply?dryRun=true&generation=3: a stream of documents of
 // clusters, Secrets and ConfigMaps, YAML or JSON. Either all of them are taken or none.
-func (a *API) Apply(c *route.Call) (route.Answer, error) {
+func (a Clusters) Apply(c *route.Call) (route.Answer, error) {
 	how, err := request(c)
 	if err != nil {
 		return route.Answer{}, err
@@ -82,7 +100,7 @@ func (a *API) Apply(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	results, err := a.Clusters.ApplyStream(c.Ctx(), stream, how)
+	results, err := a.Applier.ApplyStream(c.Ctx(), stream, how)
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -94,11 +112,11 @@ func (a *API) Apply(c *route.Call) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: answer}, nil
 }
 
-// ListClusters is GET /v1-drover/clusters?follow=true.
-func (a *API) ListClusters(c *route.Call) (route.Answer, error) {
+// List is GET /v1-drover/clusters?follow=true.
+func (a Clusters) List(c *route.Call) (route.Answer, error) {
 	if c.Query().Get("follow") == "true" {
 		return serveFollow(c, a.Changes, followDocuments(subscribe.Clusters, a.State.Clusters.List, a.State.Clusters.Get,
-			func(records.Cluster) bool { return true }, aboutCluster, a.showCluster))
+			func(records.Cluster) bool { return true }, aboutCluster, a.show))
 	}
 	machines := a.State.MachineCounts()
 	seen := slices.DeleteFunc(a.State.Clusters.List(), func(d store.Document[records.Cluster]) bool {
@@ -110,34 +128,34 @@ func (a *API) ListClusters(c *route.Call) (route.Answer, error) {
 		})
 }
 
-// GetCluster is GET /v1-drover/clusters/{namespace}/{name}?follow=true; who follows gets it again with each
+// Get is GET /v1-drover/clusters/{namespace}/{name}?follow=true; who follows gets it again with each
 // change, until it is removed.
-func (a *API) GetCluster(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+func (a Clusters) Get(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	if c.Query().Get("follow") == "true" {
-		return serveFollow(c, a.Changes, followDocument(subscribe.Clusters, d.Key, a.State.Clusters.Get, aboutCluster, a.showCluster))
+		return serveFollow(c, a.Changes, followDocument(subscribe.Clusters, d.Key, a.State.Clusters.Get, aboutCluster, a.show))
 	}
 	return route.Answer{Status: http.StatusOK, Body: views.OfCluster(d, a.State.MachineCount(d.Value.ID))}, nil
 }
 
 func aboutCluster(cl records.Cluster) auth.Object { return auth.OfCluster(cl.ID) }
 
-func (a *API) showCluster(d store.Document[records.Cluster]) any {
+func (a Clusters) show(d store.Document[records.Cluster]) any {
 	return views.OfCluster(d, a.State.MachineCount(d.Value.ID))
 }
 
-// GetDocument is GET /v1-drover/clusters/{namespace}/{name}/document: the cluster in the form
+// Document is GET /v1-drover/clusters/{namespace}/{name}/document: the cluster in the form
 // that POST /v1-drover/apply takes.
-func (a *API) GetDocument(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+func (a Clusters) Document(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: views.OfDocument(d.Value)}, nil
 }
 
 // Pause is POST /v1-drover/clusters/{namespace}/{name}/pause: nothing new begins on the cluster's machines. The
 // answer names those on which something has begun that is finished first.
-func (a *API) Pause(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+func (a Clusters) Pause(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	if d.Value.Spec.Imported() {
 		return route.Answer{}, norman.Invalid(norman.InvalidState, "", "cluster %s was imported: the server begins nothing on its hosts, so that there is nothing to pause", d.Value.Name)
 	}
-	d, busy, err := a.Clusters.Pause(c.Ctx(), records.ClusterKey(d.Key), c.Who.UserID)
+	d, busy, err := a.Applier.Pause(c.Ctx(), records.ClusterKey(d.Key), c.Who.UserID)
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -145,13 +163,13 @@ func (a *API) Pause(c *route.Call, d store.Document[records.Cluster]) (route.Ans
 	return route.Answer{Status: http.StatusOK, Body: apitypes.Paused{Cluster: views.OfCluster(d, a.State.MachineCount(d.Value.ID)), Finishing: append([]string{}, busy...)}}, nil
 }
 
-// PreviewCluster is GET /v1-drover/clusters/{namespace}/{name}/preview: what is still to be done on its machines.
-func (a *API) PreviewCluster(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
-	return route.Answer{Status: http.StatusOK, Body: a.Clusters.Preview(d.Value)}, nil
+// Preview is GET /v1-drover/clusters/{namespace}/{name}/preview: what is still to be done on its machines.
+func (a Clusters) Preview(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+	return route.Answer{Status: http.StatusOK, Body: a.Applier.Preview(d.Value)}, nil
 }
 
-// Cluster is the cluster of the path, for those who may do with it what the row is for; error 404 for those who do not see it.
-func (a *API) Cluster(c *route.Call) (store.Document[records.Cluster], error) {
+// Find is the cluster of the path, for those who may do with it what the row is for; error 404 for those who do not see it.
+func (a Clusters) Find(c *route.Call) (store.Document[records.Cluster], error) {
 	key := c.Param("namespace") + "/" + c.Param("name")
 	d, ok := a.State.Clusters.Get(key)
 	if !ok || !auth.May(c.Who, auth.Get, auth.OfCluster(d.Value.ID)) {

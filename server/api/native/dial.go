@@ -30,9 +30,9 @@ const (
 	pingLimit = 10 * time.Second
 )
 
-// DialHost is GET /v1-drover/machines/{namespace}/{name}/dial?target=docker or an address:port.
+// Dial is GET /v1-drover/machines/{namespace}/{name}/dial?target=docker or an address:port.
 // Without an upgrade it only says whether Docker answers.
-func (a *API) DialHost(c *route.Call, d store.Document[records.Machine]) (route.Answer, error) {
+func (a Machines) Dial(c *route.Call, d store.Document[records.Machine]) (route.Answer, error) {
 	target := c.Query().Get("target")
 	network, address, err := dialTarget(d.Value, target)
 	if err != nil {

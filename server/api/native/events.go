@@ -9,37 +9,45 @@ import (
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/controllers/events"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
 )
 
-// ListEvents is GET /v1-drover/events?cluster=<id>&since=<duration>&follow=true.
-func (a *API) ListEvents(c *route.Call) (route.Answer, error) {
+// Events serves changes of states.
+type Events struct {
+	*Common
+	// Log has them; nil has none.
+	Log *events.Log
+}
+
+// List is GET /v1-drover/events?cluster=<id>&since=<duration>&follow=true.
+func (a Events) List(c *route.Call) (route.Answer, error) {
 	cluster := c.Query().Get("cluster")
 	after, err := route.Since(c, a.Now())
 	if err != nil {
 		return route.Answer{}, err
 	}
 	if c.Query().Get("follow") == "true" {
-		return a.followEvents(c, cluster, after)
+		return a.follow(c, cluster, after)
 	}
-	seen := slices.DeleteFunc(a.eventsFrom(cluster, 0, after), func(e records.Event) bool { return !seesEvent(c, e) })
-	return route.Page(c, seen, records.Event.ID, a.showEvent)
+	seen := slices.DeleteFunc(a.from(cluster, 0, after), func(e records.Event) bool { return !seesEvent(c, e) })
+	return route.Page(c, seen, records.Event.ID, a.show)
 }
 
-// eventsFrom are the events of a cluster, or of all, from a revision on and not before a time.
-func (a *API) eventsFrom(cluster string, revision int64, after time.Time) []records.Event {
-	if a.Events == nil {
+// from are the events of a cluster, or of all, from a revision on and not before a time.
+func (a Events) from(cluster string, revision int64, after time.Time) []records.Event {
+	if a.Log == nil {
 		return nil
 	}
-	return slices.DeleteFunc(a.Events.From(cluster, revision), func(e records.Event) bool { return e.At.Before(after) })
+	return slices.DeleteFunc(a.Log.From(cluster, revision), func(e records.Event) bool { return e.At.Before(after) })
 }
 
 func seesEvent(c *route.Call, e records.Event) bool {
 	return auth.May(c.Who, auth.Get, auth.In(e.ClusterID, auth.Event))
 }
 
-func (a *API) showEvent(e records.Event) apitypes.Event {
+func (a Events) show(e records.Event) apitypes.Event {
 	name := ""
 	if d, ok := a.State.ClustersByID.First(e.ClusterID); ok {
 		name = d.Value.Name
@@ -49,10 +57,10 @@ func (a *API) showEvent(e records.Event) apitypes.Event {
 	return views.OfEvent(e, name)
 }
 
-// followEvents sends events as lines of JSON until the caller goes or may not see them any more. Who is
+// follow sends events as lines of JSON until the caller goes or may not see them any more. Who is
 // so slow that events are dropped meanwhile misses them, as a client does that asks later.
-func (a *API) followEvents(c *route.Call, cluster string, after time.Time) (route.Answer, error) {
-	if a.Events == nil {
+func (a Events) follow(c *route.Call, cluster string, after time.Time) (route.Answer, error) {
+	if a.Log == nil {
 		return route.NotFound(c)
 	}
 	lines := beginFollow(c)
@@ -60,8 +68,8 @@ func (a *API) followEvents(c *route.Call, cluster string, after time.Time) (rout
 	var revision int64
 	sent := map[string]bool{} // of that revision, of which more may come
 	for {
-		more := a.Events.More()
-		for _, e := range a.eventsFrom(cluster, revision, after) {
+		more := a.Log.More()
+		for _, e := range a.from(cluster, revision, after) {
 			if e.Revision > revision {
 				revision = e.Revision
 				clear(sent)
@@ -70,7 +78,7 @@ func (a *API) followEvents(c *route.Call, cluster string, after time.Time) (rout
 				continue
 			}
 			sent[e.ID()] = true
-			if !lines.Send(a.showEvent(e)) {
+			if !lines.Send(a.show(e)) {
 				return route.Answer{}, nil
 			}
 		}

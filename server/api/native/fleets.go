@@ -19,21 +19,24 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
-// FleetAPI serves fleets.
-type FleetAPI struct {
-	*API
-	Fleets *fleets.Fleets
+// Fleets serves fleets.
+type Fleets struct {
+	*Common
+	Fleets     *fleets.Fleets
+	Joining    Joining
+	Operations Operations
+	Reasons    Why
 }
 
 // List is GET /v1-drover/fleets?follow=true.
-func (a FleetAPI) List(c *route.Call) (route.Answer, error) {
+func (a Fleets) List(c *route.Call) (route.Answer, error) {
 	if c.Query().Get("follow") == "true" {
 		return serveFollow(c, a.Changes, a.following())
 	}
 	return route.Page(c, a.State.Fleets.List(), func(d store.Document[records.Fleet]) string { return d.Key }, a.show)
 }
 
-func (a FleetAPI) show(d store.Document[records.Fleet]) apitypes.Fleet {
+func (a Fleets) show(d store.Document[records.Fleet]) apitypes.Fleet {
 	key := records.ClusterKey(d.Key)
 	return views.OfFleet(d, a.machinesOf(key), a.underWay(key))
 }
@@ -42,7 +45,7 @@ func (a FleetAPI) show(d store.Document[records.Fleet]) apitypes.Fleet {
 const fleetPause = 200 * time.Millisecond
 
 // following is all fleets; one changes with its machines and with what is under way on it, too.
-func (a FleetAPI) following() List {
+func (a Fleets) following() List {
 	l := followDocuments(subscribe.Fleets, a.State.Fleets.List, a.State.Fleets.Get, func(records.Fleet) bool { return true },
 		func(f records.Fleet) auth.Object { return auth.Object{Kind: auth.Fleet, Key: f.ID} },
 		func(d store.Document[records.Fleet]) any { return a.show(d) })
@@ -64,17 +67,17 @@ func (a FleetAPI) following() List {
 }
 
 // Get is GET /v1-drover/fleets/{name}.
-func (a FleetAPI) Get(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
+func (a Fleets) Get(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: a.show(d)}, nil
 }
 
 // Why is GET /v1-drover/fleets/{name}/why.
-func (a FleetAPI) Why(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
-	return a.whyFleet(d, "")
+func (a Fleets) Why(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
+	return a.Reasons.fleet(d, "")
 }
 
-// Fleet is the fleet that a route is about. The error is a *norman.Error of 404.
-func (a FleetAPI) Fleet(c *route.Call) (store.Document[records.Fleet], error) {
+// Find is the fleet that a route is about. The error is a *norman.Error of 404.
+func (a Fleets) Find(c *route.Call) (store.Document[records.Fleet], error) {
 	d, err := a.Fleets.Find(c.Param("name"))
 	if err == nil && !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: c.Row.Access.Kind, Key: d.Value.ID}) {
 		err = norman.Missing("fleet", c.Param("name"))
@@ -84,7 +87,7 @@ func (a FleetAPI) Fleet(c *route.Call) (store.Document[records.Fleet], error) {
 
 // Join is POST /v1-drover/fleets/{name}/join?rotate=true: the command by which a host joins. A fleet is made by the first
 // one that asks how to join it.
-func (a FleetAPI) Join(c *route.Call) (route.Answer, error) {
+func (a Fleets) Join(c *route.Call) (route.Answer, error) {
 	d, made, err := a.Fleets.Ensure(c.Ctx(), c.Param("name"), c.Who.UserID)
 	if err != nil {
 		return route.Answer{}, err
@@ -92,7 +95,7 @@ func (a FleetAPI) Join(c *route.Call) (route.Answer, error) {
 	if made {
 		a.Logger.Info("fleet made", "fleet", d.Value.Name, "id", d.Value.ID, "user", c.Who.UserID)
 	}
-	answer, err := JoinAPI{a.API}.join(c, d.Value.ID, d.Value.Name, c.Query().Get("rotate") == "true" && !made)
+	answer, err := a.Joining.join(c, d.Value.ID, d.Value.Name, c.Query().Get("rotate") == "true" && !made)
 	if answer.Made = made; answer.Command != "" {
 		answer.Command += " --no-roles"
 	}
@@ -100,7 +103,7 @@ func (a FleetAPI) Join(c *route.Call) (route.Answer, error) {
 }
 
 // Remove is POST /v1-drover/fleets/{name}/remove?force=true.
-func (a FleetAPI) Remove(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
+func (a Fleets) Remove(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
 	if err := a.Fleets.Remove(c.Ctx(), d.Value.Name, c.Leave().Force); err != nil {
 		return route.Answer{}, err
 	}
@@ -113,7 +116,7 @@ func (a FleetAPI) Remove(c *route.Call, d store.Document[records.Fleet]) (route.
 }
 
 // Give is POST /v1-drover/fleets/{name}/plan: a plan in YAML or JSON for the machines that the query chooses.
-func (a FleetAPI) Give(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
+func (a Fleets) Give(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
 	how, err := request(c)
 	if err != nil {
 		return route.Answer{}, err
@@ -148,22 +151,22 @@ func (a FleetAPI) Give(c *route.Call, d store.Document[records.Fleet]) (route.An
 }
 
 // Begin is POST /v1-drover/fleets/{name}/operations with an apitypes.Asked: the update of the agents on its hosts.
-func (a FleetAPI) Begin(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
+func (a Fleets) Begin(c *route.Call, d store.Document[records.Fleet]) (route.Answer, error) {
 	how, asked, err := askedFor(c)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	return a.beginOnHosts(c, store.Document[records.Cluster]{Key: d.Key, Value: d.Value.AsCluster()}, asked, how)
+	return a.Operations.beginOnHosts(c, store.Document[records.Cluster]{Key: d.Key, Value: d.Value.AsCluster()}, asked, how)
 }
 
-// RemoveMachine is POST /v1-drover/machines/{namespace}/{name}/remove, for those of fleets too, which /v3 does not have.
-func (a FleetAPI) RemoveMachine(c *route.Call, d store.Document[records.Machine]) (route.Answer, error) {
+// Remove is POST /v1-drover/machines/{namespace}/{name}/remove, for those of fleets too, which /v3 does not have.
+func (a Machines) Remove(c *route.Call, d store.Document[records.Machine]) (route.Answer, error) {
 	leave := c.Leave()
 	if d.Value.InFleet() && leave.Agent {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "agent",
 			"machine %s is of %s, and is forgotten without another plan: run rancher-system-agent-uninstall.sh on its host", d.Value.Name, d.Value.Home())
 	}
-	if err := a.Clusters.RemoveMachine(c.Ctx(), records.MachineKey(d.Key), leave, c.Turn()); err != nil {
+	if err := a.Applier.RemoveMachine(c.Ctx(), records.MachineKey(d.Key), leave, c.Turn()); err != nil {
 		return route.Answer{}, err
 	}
 	a.Logger.Info("machine is removed", "machine", d.Key, "user", c.Who.UserID, "force", leave.Force)

@@ -17,7 +17,7 @@ func FuzzHostLog(f *testing.F) {
 	f.Add("Jan 02 03:04:05 n1 k3s[1]: level=fatal msg=\"no\"\r\nJan 02 03:04:06 n1 systemd[1]: k3s.service: Failed\n-- No entries --\n")
 	f.Add("\xff\xfe\x1b[2J\x9b31m" + strings.Repeat("ä", 4000) + "\n\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		h := hostLogs{a: &API{AskAgent: func(context.Context, records.Subject, string) (*http.Response, error) {
+		h := hostLogs{a: Why{AskAgent: func(context.Context, records.Subject, string) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text))}, nil
 		}}}
 		lines, err := h.of(t.Context(), records.Machine{}, "k3s")

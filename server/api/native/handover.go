@@ -20,12 +20,6 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
-// HandoverAPI serves what is asked of a Desk.
-type HandoverAPI struct {
-	*API
-	Desk *rketransfer.Desk
-}
-
 const (
 	// maxExport and maxImport bound the bodies of requests, in bytes: some public keys, and two files.
 	maxExport = 64 << 10
@@ -36,7 +30,7 @@ const (
 
 // Export is POST /v1-drover/clusters/{namespace}/{name}/export. That it is no GET keeps the answer out of caches and has
 // the request in the log. Notes and findings are in headers Warning.
-func (a HandoverAPI) Export(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+func (a Clusters) Export(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	var asked apitypes.ExportRequest
 	if err := readBody(c, maxExport, &asked, "what the request takes", true); err != nil {
 		return route.Answer{}, err
@@ -70,7 +64,7 @@ func (a HandoverAPI) Export(c *route.Call, d store.Document[records.Cluster]) (r
 
 // Resume is POST /v1-drover/clusters/{namespace}/{name}/resume?dryRun=true&accept=true&force=true: the end of a pause, and of
 // the mark of a cluster that was exported or imported.
-func (a HandoverAPI) Resume(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+func (a Clusters) Resume(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	var r rketransfer.ResumeRequest
 	var err error
 	for name, to := range map[string]*bool{"dryRun": &r.DryRun, "accept": &r.Accept, "force": &r.Force} {
@@ -89,7 +83,7 @@ func (a HandoverAPI) Resume(c *route.Call, d store.Document[records.Cluster]) (r
 }
 
 // Import is POST /v1-drover/clusters/{namespace}/{name}/import-rke?dryRun=true.
-func (a HandoverAPI) Import(c *route.Call) (route.Answer, error) {
+func (a Clusters) Import(c *route.Call) (route.Answer, error) {
 	var asked apitypes.ImportRequest
 	if err := readBody(c, maxImport, &asked, "what the request takes", false); err != nil {
 		return route.Answer{}, err

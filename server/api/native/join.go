@@ -14,26 +14,29 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// JoinAPI serves how hosts join clusters.
-type JoinAPI struct{ *API }
+// Joining serves how hosts join clusters, and the clusters' own join tokens.
+type Joining struct {
+	*Common
+	Registration *registration.Registration
+}
 
-// Join is GET /v1-drover/clusters/{namespace}/{name}/join: the command of the cluster's
+// Command is GET /v1-drover/clusters/{namespace}/{name}/join: the command of the cluster's
 // default registration token.
-func (a JoinAPI) Join(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+func (a Joining) Command(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	answer, err := a.join(c, d.Value.ID, d.Value.Name, false)
 	return route.Answer{Status: http.StatusOK, Body: answer}, err
 }
 
-// RotateJoin is POST /v1-drover/clusters/{namespace}/{name}/join/rotate: a new default registration token in place of the one
+// Rotate is POST /v1-drover/clusters/{namespace}/{name}/join/rotate: a new default registration token in place of the one
 // before, and its command.
-func (a JoinAPI) RotateJoin(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+func (a Joining) Rotate(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	answer, err := a.join(c, d.Value.ID, d.Value.Name, true)
 	return route.Answer{Status: http.StatusOK, Body: answer}, err
 }
 
 // ForgetAgent is POST /v1-drover/clusters/{namespace}/{name}/agent/forget: what is known of the cluster's agent goes, its tunnels
 // end, and the next agent with the cluster's token is believed, from any Kubernetes.
-func (a JoinAPI) ForgetAgent(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+func (a Joining) ForgetAgent(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	if !d.Value.Spec.Imported() {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "cluster", "cluster %s is provisioned by this server, which knows its agent by itself", d.Value.Name)
 	}
@@ -49,7 +52,7 @@ func (a JoinAPI) ForgetAgent(c *route.Call, d store.Document[records.Cluster]) (
 
 // join is the command of the default registration token of a cluster or a fleet, which is made anew before if rotate
 // is set.
-func (a JoinAPI) join(c *route.Call, id, name string, rotate bool) (apitypes.Join, error) {
+func (a Joining) join(c *route.Call, id, name string, rotate bool) (apitypes.Join, error) {
 	key := id + "/" + registration.DefaultToken
 	token, ok := a.State.RegistrationTokens.Get(key)
 	if !ok {

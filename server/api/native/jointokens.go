@@ -14,13 +14,10 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// JoinTokenAPI shows and takes in the tokens of clusters.
-type JoinTokenAPI struct{ *API }
-
 // Reveal is POST /v1-drover/clusters/{namespace}/{name}/token. It changes nothing; that it is no GET keeps
 // the answer out of caches and has the request in the log.
-func (a JoinTokenAPI) Reveal(c *route.Call, cluster store.Document[records.Cluster]) (route.Answer, error) {
-	tokens, err := a.joinTokens(cluster)
+func (a Joining) Reveal(c *route.Call, cluster store.Document[records.Cluster]) (route.Answer, error) {
+	tokens, err := a.tokens(cluster)
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -32,10 +29,10 @@ func (a JoinTokenAPI) Reveal(c *route.Call, cluster store.Document[records.Clust
 	return route.Answer{Status: http.StatusOK, Body: shown}, nil
 }
 
-// Add is POST /v1-drover/clusters/{namespace}/{name}/token/add with a views.AskedToken, which becomes one of those by which snapshots
+// AddToken is POST /v1-drover/clusters/{namespace}/{name}/token/add with a views.AskedToken, which becomes one of those by which snapshots
 // of the cluster are read.
-func (a JoinTokenAPI) Add(c *route.Call, cluster store.Document[records.Cluster]) (route.Answer, error) {
-	tokens, err := a.joinTokens(cluster)
+func (a Joining) AddToken(c *route.Call, cluster store.Document[records.Cluster]) (route.Answer, error) {
+	tokens, err := a.tokens(cluster)
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -70,8 +67,8 @@ func (a JoinTokenAPI) Add(c *route.Call, cluster store.Document[records.Cluster]
 	return route.Answer{Status: http.StatusOK, Body: apitypes.BroughtToken{Type: "broughtToken", Cluster: tokens.Key, Hash: hash, Known: known}}, nil
 }
 
-// joinTokens is what is stored of the tokens of a cluster.
-func (a JoinTokenAPI) joinTokens(cluster store.Document[records.Cluster]) (store.Document[records.ClusterSecrets], error) {
+// tokens is what is stored of the tokens of a cluster.
+func (a Joining) tokens(cluster store.Document[records.Cluster]) (store.Document[records.ClusterSecrets], error) {
 	if cluster.Value.Spec.Docker() {
 		return store.Document[records.ClusterSecrets]{}, norman.Errorf(http.StatusConflict, norman.Conflict, "cluster %s has no join tokens: its hosts run Docker, and join by the node agent alone", cluster.Key)
 	}

@@ -38,12 +38,12 @@ var liveTypes = map[string]string{
 
 // Ask is GET /v1-drover/machines/{namespace}/{name}/output, …/status and …/logs. Who may see
 // a machine's plan may see what it prints.
-func (a *API) Ask(what string) route.Handler {
+func (a Machines) Ask(what string) route.Handler {
 	return func(c *route.Call) (route.Answer, error) { return a.ask(c, what) }
 }
 
-func (a *API) ask(c *route.Call, what string) (route.Answer, error) {
-	d, err := a.Machine(c)
+func (a Machines) ask(c *route.Call, what string) (route.Answer, error) {
+	d, err := a.Find(c)
 	if err != nil {
 		return route.Answer{}, err
 	}

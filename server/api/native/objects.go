@@ -16,15 +16,18 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
-// ListObjects is GET /v1-drover/objects: those that the caller may read.
-func (a *API) ListObjects(c *route.Call) (route.Answer, error) {
+// Objects serves Secrets and ConfigMaps by their names.
+type Objects struct{ *Common }
+
+// List is GET /v1-drover/objects: those that the caller may read.
+func (a Objects) List(c *route.Call) (route.Answer, error) {
 	seen := slices.DeleteFunc(a.State.Objects.List(), func(d store.Document[objects.Object]) bool { return !references.Reads(c.Who, d.Value) })
 	return route.Page(c, seen, func(d store.Document[objects.Object]) string { return d.Key }, func(d store.Document[objects.Object]) apitypes.NamedObject { return views.OfObject(d.Value) })
 }
 
-// RemoveObject is DELETE /v1-drover/objects/{kind}/{namespace}/{name}, where kind is Secret or ConfigMap. An object that a
+// Remove is DELETE /v1-drover/objects/{kind}/{namespace}/{name}, where kind is Secret or ConfigMap. An object that a
 // cluster refers to stays: 409.
-func (a *API) RemoveObject(c *route.Call) (route.Answer, error) {
+func (a Objects) Remove(c *route.Call) (route.Answer, error) {
 	key := objects.KeyOf(c.Param("kind"), c.Param("namespace"), c.Param("name"))
 	d, ok := a.State.Objects.Get(key)
 	if !ok || !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: c.Row.Access.Kind, Key: key, Owner: d.Value.CreatorID}) {

@@ -23,20 +23,17 @@ func noRehearsals() error {
 	return norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server rehearses no snapshots")
 }
 
-// RehearsalAPI shows and sets schedules of rehearsals.
-type RehearsalAPI struct{ *API }
-
-// Get is GET /v1-drover/clusters/{namespace}/{name}/rehearsals.
-func (a RehearsalAPI) Get(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
-	if a.Rehearsals == nil {
+// Rehearsals is GET /v1-drover/clusters/{namespace}/{name}/rehearsals.
+func (a Clusters) Rehearsals(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+	if a.Schedules == nil {
 		return route.Answer{}, noRehearsals()
 	}
-	return route.Answer{Status: http.StatusOK, Body: a.Rehearsals.Standing(d.Value)}, nil
+	return route.Answer{Status: http.StatusOK, Body: a.Schedules.Standing(d.Value)}, nil
 }
 
-// Set is POST /v1-drover/clusters/{namespace}/{name}/rehearsals/set with a views.AskedRehearsals.
-func (a RehearsalAPI) Set(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
-	if a.Rehearsals == nil {
+// SetRehearsals is POST /v1-drover/clusters/{namespace}/{name}/rehearsals/set with a views.AskedRehearsals.
+func (a Clusters) SetRehearsals(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+	if a.Schedules == nil {
 		return route.Answer{}, noRehearsals()
 	}
 	if !auth.May(c.Who, auth.Update, auth.Object{Kind: auth.Fleet}) {
@@ -47,12 +44,12 @@ func (a RehearsalAPI) Set(c *route.Call, d store.Document[records.Cluster]) (rou
 		return route.Answer{}, err
 	}
 	plan.By = c.Who.UserID
-	err = a.Rehearsals.SetPlan(c.Ctx(), records.ClusterKey(d.Key), plan)
+	err = a.Schedules.SetPlan(c.Ctx(), records.ClusterKey(d.Key), plan)
 	if err != nil {
 		return route.Answer{}, err
 	}
 	a.Logger.Info("schedule of rehearsals set", "cluster", d.Key, "every", plan.Every, "fleet", plan.Fleet, "user", c.Who.UserID)
-	return route.Answer{Status: http.StatusOK, Body: a.Rehearsals.Standing(d.Value)}, nil
+	return route.Answer{Status: http.StatusOK, Body: a.Schedules.Standing(d.Value)}, nil
 }
 
 // askedRehearsals reads the body of a request.
@@ -89,7 +86,7 @@ func askedRehearsals(c *route.Call) (rehearsals.Plan, error) {
 }
 
 // rehearse begins a rehearsal of a snapshot of a cluster.
-func (a *API) rehearse(c *route.Call, d store.Document[records.Cluster], asked apitypes.Asked, how clusters.Request) (route.Answer, error) {
+func (a Operations) rehearse(c *route.Call, d store.Document[records.Cluster], asked apitypes.Asked, how clusters.Request) (route.Answer, error) {
 	switch {
 	case a.Rehearsals == nil:
 		return route.Answer{}, noRehearsals()

@@ -16,15 +16,9 @@ import (
 	"github.com/drover-project/drover/server/upgrades"
 )
 
-// UpgradeAPI takes clusters to other versions.
-type UpgradeAPI struct {
-	*API
-	Upgrader *upgrades.Upgrader
-}
-
 // Upgrade is POST /v1-drover/clusters/{namespace}/{name}/upgrade?dryRun=true&noSnapshot=true&now=true with a
 // views.AskedUpgrade. What is in the way is answered with 422, and with everything that was found under findings.
-func (a *UpgradeAPI) Upgrade(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+func (a Clusters) Upgrade(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	how, err := request(c)
 	if err != nil {
 		return route.Answer{}, err
@@ -52,12 +46,12 @@ func (a *UpgradeAPI) Upgrade(c *route.Call, d store.Document[records.Cluster]) (
 }
 
 // GetWindow is GET /v1-drover/clusters/{namespace}/{name}/window.
-func (a *UpgradeAPI) GetWindow(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+func (a Clusters) GetWindow(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	return a.window(d.Value)
 }
 
 // SetWindow is POST /v1-drover/clusters/{namespace}/{name}/window/set with a views.AskedWindow.
-func (a *UpgradeAPI) SetWindow(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+func (a Clusters) SetWindow(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	var asked struct {
 		Window *string `json:"window"` // of views.AskedWindow; a window is not taken off by leaving it out
 	}
@@ -67,7 +61,7 @@ func (a *UpgradeAPI) SetWindow(c *route.Call, d store.Document[records.Cluster])
 	if asked.Window == nil {
 		return route.Answer{}, norman.Invalid(norman.MissingRequired, "window", "window is missing; an empty one takes the window off")
 	}
-	d, err := a.Clusters.SetWindow(c.Ctx(), records.ClusterKey(d.Key), *asked.Window)
+	d, err := a.Applier.SetWindow(c.Ctx(), records.ClusterKey(d.Key), *asked.Window)
 	if bad, ok := errors.AsType[*clusters.WindowError](err); ok {
 		return route.Answer{}, norman.Invalid(norman.InvalidFormat, "window", "%s", bad.Reason)
 	}
@@ -78,7 +72,7 @@ func (a *UpgradeAPI) SetWindow(c *route.Call, d store.Document[records.Cluster])
 	return a.window(d.Value)
 }
 
-func (a *UpgradeAPI) window(cluster records.Cluster) (route.Answer, error) {
+func (a Clusters) window(cluster records.Cluster) (route.Answer, error) {
 	text, now, err := pass.Window(cluster, a.Now())
 	if err != nil {
 		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.InvalidState, "%v", err)

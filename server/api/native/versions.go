@@ -16,11 +16,19 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
-// ListVersions is GET /v1-drover/versions?runtime=k3s&cluster=<id>: all known versions, or those that
+// Versions serves the Kubernetes versions that clusters can have.
+type Versions struct {
+	*Common
+	// Data is the current version data, and Status says where they are from.
+	Data   func() *versions.Data
+	Status func() versions.Status
+}
+
+// List is GET /v1-drover/versions?runtime=k3s&cluster=<id>: all known versions, or those that
 // a cluster may be upgraded to, newest first.
-func (a *API) ListVersions(c *route.Call) (route.Answer, error) {
-	known := a.Versions()
-	answer := apitypes.Versions{Data: []apitypes.Version{}, Source: views.OfVersionSource(a.VersionStatus())}
+func (a Versions) List(c *route.Call) (route.Answer, error) {
+	known := a.Data()
+	answer := apitypes.Versions{Data: []apitypes.Version{}, Source: views.OfVersionSource(a.Status())}
 	runtimes := versions.Runtimes()
 	if given := versions.Runtime(c.Query().Get("runtime")); given != "" {
 		if !slices.Contains(runtimes, given) {
@@ -50,9 +58,9 @@ func (a *API) ListVersions(c *route.Call) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: answer}, nil
 }
 
-// GetVersion is GET /v1-drover/versions/{version}.
-func (a *API) GetVersion(c *route.Call) (route.Answer, error) {
-	known, version := a.Versions(), c.Param("version")
+// Get is GET /v1-drover/versions/{version}.
+func (a Versions) Get(c *route.Call) (route.Answer, error) {
+	known, version := a.Data(), c.Param("version")
 	r, ok := known.Release(version)
 	if !ok {
 		return route.Answer{}, norman.Errorf(http.StatusNotFound, norman.NotFound, "there are no data of version %.80q; known are %s", version, strings.Join(known.Nearest(version), ", "))

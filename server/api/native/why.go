@@ -25,6 +25,13 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
+// Why serves why something is not active.
+type Why struct {
+	*Common
+	// AskAgent is for the logs of hosts; nil shows none.
+	AskAgent AskAgent
+}
+
 const (
 	// logLimit is how long all hosts together may take to answer.
 	logLimit = 3 * time.Second
@@ -35,15 +42,15 @@ const (
 	maxLogLine = 1 << 10
 )
 
-// WhyCluster is GET /v1-drover/clusters/{namespace}/{name}/why.
-func (a *API) WhyCluster(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+// Cluster is GET /v1-drover/clusters/{namespace}/{name}/why.
+func (a Why) Cluster(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	return a.why(c, d, "")
 }
 
-// WhyMachine is GET /v1-drover/machines/{namespace}/{name}/why.
-func (a *API) WhyMachine(c *route.Call, d store.Document[records.Machine]) (route.Answer, error) {
+// Machine is GET /v1-drover/machines/{namespace}/{name}/why.
+func (a Why) Machine(c *route.Call, d store.Document[records.Machine]) (route.Answer, error) {
 	if fleet, ok := a.State.Fleets.Get(string(d.Value.Cluster())); ok {
-		return a.whyFleet(fleet, d.Key)
+		return a.fleet(fleet, d.Key)
 	}
 	cluster, ok := a.State.Clusters.Get(string(d.Value.Cluster()))
 	if !ok {
@@ -52,21 +59,21 @@ func (a *API) WhyMachine(c *route.Call, d store.Document[records.Machine]) (rout
 	return a.why(c, cluster, d.Key)
 }
 
-func (a *API) why(c *route.Call, cluster store.Document[records.Cluster], machine string) (route.Answer, error) {
+func (a Why) why(c *route.Call, cluster store.Document[records.Cluster], machine string) (route.Answer, error) {
 	key := records.ClusterKey(cluster.Key)
 	answer := views.WithFaults(views.OfCauses(cluster.Value, a.machinesOf(key), a.underWay(key), machine), references.Faults(cluster.Value, references.Stored(a.State)))
 	hostLogs{a, c}.read(answer.Causes)
 	return route.Answer{Status: http.StatusOK, Body: answer}, nil
 }
 
-// whyFleet is why for a fleet. No log is read on its hosts, since nothing is known of what runs there.
-func (a *API) whyFleet(fleet store.Document[records.Fleet], machine string) (route.Answer, error) {
+// fleet is why for a fleet. No log is read on its hosts, since nothing is known of what runs there.
+func (a Why) fleet(fleet store.Document[records.Fleet], machine string) (route.Answer, error) {
 	key := records.ClusterKey(fleet.Key)
 	return route.Answer{Status: http.StatusOK, Body: views.OfFleetCauses(fleet.Value, a.machinesOf(key), a.underWay(key), machine)}, nil
 }
 
 // machinesOf are the machines of a cluster or a fleet.
-func (a *API) machinesOf(key records.ClusterKey) []records.Machine {
+func (a *Common) machinesOf(key records.ClusterKey) []records.Machine {
 	var machines []records.Machine
 	for _, d := range a.State.MachinesByCluster.Find(key) {
 		machines = append(machines, d.Value)
@@ -75,7 +82,7 @@ func (a *API) machinesOf(key records.ClusterKey) []records.Machine {
 }
 
 // underWay is the operation that is under way on a cluster or a fleet; nil when none is.
-func (a *API) underWay(key records.ClusterKey) *apitypes.OperationSummary {
+func (a *Common) underWay(key records.ClusterKey) *apitypes.OperationSummary {
 	under, ok := operations.Active(string(key), a.State.OperationsOf(key))
 	if !ok {
 		return nil
@@ -89,7 +96,7 @@ func (a *API) underWay(key records.ClusterKey) *apitypes.OperationSummary {
 
 // hostLogs reads logs on hosts for one request.
 type hostLogs struct {
-	a *API
+	a Why
 	c *route.Call
 }
 

@@ -1,11 +1,9 @@
-// Snapshots, restores and rotations of clusters of k3s and RKE2.
+// What people ask for on clusters that run: snapshots, restores, rotations, rehearsals, updates of agents.
 
 package native
 
 import (
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/admission"
@@ -19,8 +17,47 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
+// Begin is POST /v1-drover/clusters/{namespace}/{name}/operations?dryRun=true&queue=true&replace=true with a views.Asked.
+func (a Operations) Begin(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+	how, asked, err := askedFor(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	switch {
+	case asked.Kind == operations.KindRehearse:
+		return a.rehearse(c, d, asked, how)
+	case !d.Value.Spec.Docker():
+		return a.beginOnHosts(c, d, asked, how)
+	case a.RKE == nil || !d.Value.Spec.RKE1():
+		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.Conflict, "cluster %s is not a cluster of RKE1, and this is not done on others of Docker hosts", d.Value.Name)
+	case len(asked.Machines) > 0 || asked.Mode != "" || how.NoSnapshot || how.Hurry:
+		return route.Answer{}, norman.Invalid(norman.InvalidOption, "machines", "machines, mode, noSnapshot and now are for clusters of k3s and RKE2, and %s is one of RKE1", d.Value.Name)
+	}
+	key := records.ClusterKey(d.Key)
+	if how.DryRun {
+		lines, err := a.RKE.PreviewRequest(c.Ctx(), key, views.RequestOf(asked))
+		return route.Answer{Status: http.StatusOK, Body: apitypes.Begun{Type: "begun", Lines: lines}}, err
+	}
+	o, err := a.RKE.Ask(c.Ctx(), key, views.RequestOf(asked), c.Who.UserID, how.Turn)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	return begun(o), nil
+}
+
+// askedFor reads what an operation is asked for by, and how.
+func askedFor(c *route.Call) (how clusters.Request, asked apitypes.Asked, err error) {
+	if how, err = request(c); err == nil {
+		err = readAsked(c, &asked, `what an operation is asked for by, such as {"kind": "snapshot"}`)
+	}
+	if err == nil && asked.Fleet != "" && asked.Kind != operations.KindRehearse {
+		err = norman.Invalid(norman.InvalidOption, "fleet", "a snapshot is rehearsed on a fleet, and nothing else is")
+	}
+	return how, asked, err
+}
+
 // beginOnHosts begins an operation on a cluster whose machines get plans.
-func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], asked apitypes.Asked, how clusters.Request) (route.Answer, error) {
+func (a Operations) beginOnHosts(c *route.Call, d store.Document[records.Cluster], asked apitypes.Asked, how clusters.Request) (route.Answer, error) {
 	refused := func(field, format string, args ...any) (route.Answer, error) {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, field, format, args...)
 	}
@@ -82,33 +119,14 @@ func begun(o operations.Operation) route.Answer {
 }
 
 // draftOnHosts answers with what would be done on the cluster's machines.
-func (a *API) draftOnHosts(key records.ClusterKey, ask etcdops.Request) (route.Answer, error) {
+func (a Operations) draftOnHosts(key records.ClusterKey, ask etcdops.Request) (route.Answer, error) {
 	o, err := a.DayTwo.Draft(key, ask)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	lines, err := a.PreviewOperation(o)
+	lines, err := a.Preview(o)
 	if err != nil {
 		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
 	return route.Answer{Status: http.StatusOK, Body: apitypes.Begun{Type: "begun", Lines: lines}}, nil
-}
-
-// snapshotFiles answers with the snapshots of a cluster whose machines get plans, the oldest first. The cluster is asked
-// for them; what was known before is shown when it does not answer.
-func (a *API) snapshotFiles(c *route.Call, cluster records.Cluster) (route.Answer, error) {
-	if a.RefreshSnapshots != nil {
-		if err := a.RefreshSnapshots(c.Ctx(), records.ClusterKey(cluster.Key())); err != nil {
-			a.Logger.Debug("snapshots not listed", "cluster", cluster.Key(), "error", err)
-		}
-	}
-	order := func(d store.Document[records.Snapshot]) string {
-		return d.Value.Created.UTC().Format("20060102T150405.000000000") + "/" + d.Key
-	}
-	all := etcdops.Known(a.State, cluster, etcdops.OpensBucket(a.State, c.Who, cluster))
-	slices.SortFunc(all, func(x, y store.Document[records.Snapshot]) int { return strings.Compare(order(x), order(y)) })
-	return route.Page(c, all, order, func(d store.Document[records.Snapshot]) apitypes.Snapshot {
-		ok, why := a.DayTwo.Restorable(d.Value)
-		return views.OfFile(d.Value, ok, why)
-	})
 }

@@ -1,35 +1,129 @@
-// The files of snapshots of k3s and RKE2, handed out as they come from their hosts or from S3.
+// Snapshots of clusters: which there are, and their files.
 
 package native
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/rke1/snapshots"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/views"
 )
 
-// SnapshotAPI is the part of the API that hands out files of snapshots.
-type SnapshotAPI struct {
-	*API
-	// Files opens them; nil answers 503.
-	Files *etcdops.Files
+// Snapshots serves snapshots of etcd.
+type Snapshots struct {
+	*Common
+	// DayTwo says which can be restored, Refresh asks a cluster for its snapshots, and Files opens them; nil answers with what is known, and
+	// 503 for a file.
+	DayTwo  *etcdops.Service
+	Refresh func(ctx context.Context, key records.ClusterKey) error
+	Files   *etcdops.Files
+}
+
+// List is GET /v1-drover/clusters/{namespace}/{name}/snapshots?follow=true: those that the server took or tried to, the oldest first.
+func (a Snapshots) List(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+	switch {
+	case c.Query().Get("follow") == "true":
+		return serveFollow(c, a.Changes, followedSnapshots(a, c.Who, d))
+	case !d.Value.Spec.Docker():
+		return a.files(c, d.Value)
+	}
+	kept, _ := a.State.RKEStates.Get(d.Key)
+	return route.Page(c, kept.Value.Snapshots, func(s records.RKESnapshot) string { return s.At.UTC().Format("20060102T150405.000000000") + "/" + s.ID },
+		func(s records.RKESnapshot) apitypes.Snapshot { return views.OfSnapshot(records.ClusterKey(d.Key), s) })
+}
+
+// followedSnapshots are those of one cluster; of RKE1 they are in one document with its state.
+func followedSnapshots(a Snapshots, who auth.Identity, cluster store.Document[records.Cluster]) List {
+	about := auth.In(cluster.Value.ID, auth.EtcdBackup)
+	if !cluster.Value.Spec.Docker() {
+		below := cluster.Key + "/"
+		l := followDocuments(subscribe.Snapshots, func() []store.Document[records.Snapshot] { return a.State.Snapshots.ListIn(below) }, a.State.Snapshots.Get,
+			func(s records.Snapshot) bool {
+				return !etcdops.Foreign(a.State, cluster.Value, s) || etcdops.OpensBucket(a.State, who, cluster.Value)
+			}, func(records.Snapshot) auth.Object { return about },
+			func(d store.Document[records.Snapshot]) any {
+				ok, why := a.DayTwo.Restorable(d.Value)
+				return views.OfFile(d.Value, ok, why)
+			})
+		documents := l.Of
+		l.Of = func(change subscribe.Change) []string {
+			return slices.DeleteFunc(documents(change), func(key string) bool { return !strings.HasPrefix(key, below) })
+		}
+		return l
+	}
+	line := func(s records.RKESnapshot) Line {
+		return Line{Key: s.ID, About: about, Show: func() any { return views.OfSnapshot(records.ClusterKey(cluster.Key), s) }}
+	}
+	kept := func() []records.RKESnapshot {
+		d, _ := a.State.RKEStates.Get(cluster.Key)
+		return d.Value.Snapshots
+	}
+	return List{
+		All: func() []Line {
+			var all []Line
+			for _, s := range kept() {
+				all = append(all, line(s))
+			}
+			return all
+		},
+		Of: func(change subscribe.Change) []string {
+			var ids []string
+			if change.Collection == subscribe.RKEStates && change.Key == cluster.Key {
+				for _, s := range kept() {
+					ids = append(ids, s.ID)
+				}
+			}
+			return ids
+		},
+		Now: func(id string) (Line, bool) {
+			all := kept()
+			i := slices.IndexFunc(all, func(s records.RKESnapshot) bool { return s.ID == id })
+			if i < 0 {
+				return Line{}, false
+			}
+			return line(all[i]), true
+		},
+	}
+}
+
+// files answers with the snapshots of a cluster whose machines get plans, the oldest first. The cluster is asked
+// for them; what was known before is shown when it does not answer.
+func (a Snapshots) files(c *route.Call, cluster records.Cluster) (route.Answer, error) {
+	if a.Refresh != nil {
+		if err := a.Refresh(c.Ctx(), records.ClusterKey(cluster.Key())); err != nil {
+			a.Logger.Debug("snapshots not listed", "cluster", cluster.Key(), "error", err)
+		}
+	}
+	order := func(d store.Document[records.Snapshot]) string {
+		return d.Value.Created.UTC().Format("20060102T150405.000000000") + "/" + d.Key
+	}
+	all := etcdops.Known(a.State, cluster, etcdops.OpensBucket(a.State, c.Who, cluster))
+	slices.SortFunc(all, func(x, y store.Document[records.Snapshot]) int { return strings.Compare(order(x), order(y)) })
+	return route.Page(c, all, order, func(d store.Document[records.Snapshot]) apitypes.Snapshot {
+		ok, why := a.DayTwo.Restorable(d.Value)
+		return views.OfFile(d.Value, ok, why)
+	})
 }
 
 // Download is GET /v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file?machine=NAME. A file of which the way is lost is cut
 // off; Range: bytes=N- with the ETag as If-Range asks for the rest, which another file answers as a whole. Other ranges are ignored.
-func (a SnapshotAPI) Download(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
+func (a Snapshots) Download(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {
 	request := etcdops.FileRequest{Snapshot: c.Param("snapshot"), Machine: c.Query().Get("machine"), Foreign: etcdops.OpensBucket(a.State, c.Who, d.Value)}
 	request.Offset, request.Tag = continued(c.R.Header)
 	if d.Value.Spec.Docker() {
@@ -102,7 +196,7 @@ func describe(h http.Header, f *etcdops.File) (status int) {
 }
 
 // onDocker says where a snapshot of an RKE1 cluster is, and how it comes from there.
-func (a SnapshotAPI) onDocker(d store.Document[records.Cluster], name string) error {
+func (a Snapshots) onDocker(d store.Document[records.Cluster], name string) error {
 	kept, _ := a.State.RKEStates.Get(d.Key)
 	for _, s := range kept.Value.Snapshots {
 		if s.Name != name || s.Failure != "" {
