@@ -97,9 +97,6 @@ func (t *Tender) Begin(ctx context.Context, j Job) {
 	}()
 }
 
-// Busy says whether a plan is looked after.
-func (t *Tender) Busy() bool { return t.stop != nil }
-
 // Stop begins no more rounds. A periodic instruction that runs comes to its end, and the
 // next plan's wait for it.
 func (t *Tender) Stop() {

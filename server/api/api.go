@@ -223,12 +223,7 @@ func New(o Options) (*API, error) {
 	persons := &access.API{State: o.State, Auth: o.Auth, Settings: o.Settings, People: o.People, Directories: o.Directories}
 	directories := &access.DirectoryAPI{Desk: o.Directories, Groups: o.Groups}
 	prefs, kept := &access.PreferenceAPI{State: o.State, Now: o.Now}, &secrets.API{State: o.State, Authenticate: o.Auth.Authenticate, CatchUp: o.State.Store.CatchUp}
-	v3 := management.New(management.Options{
-		State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions,
-		ClusterCA: reach.ca, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(clusterresources.Schemas(), clusterresources.ProjectSecretSchema()),
-		API: reach.api, Draining: a.drains.State, Requested: a.requested, Changes: a.feed, Now: o.Now,
-		Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), management.SystemImages(o.RKE1Versions), kept.Kind()}, prefs.Kinds()),
-	})
+	v3 := o.management(reach, a, slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), management.SystemImages(o.RKE1Versions), kept.Kind()}, prefs.Kinds()))
 	h := handlers{
 		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o), inCluster: &steve.InCluster{State: o.State, Ask: reach.question}, v3: v3, own: o.native(reach, a.feed),
 		v1: steve.New(steve.Options{
@@ -239,8 +234,8 @@ func New(o Options) (*API, error) {
 			State: o.State, Settings: o.Settings, Clusters: o.Clusters, People: persons.People, Versions: o.Versions, Secrets: kept.Listed(), Changes: a.feed, Now: o.Now,
 		}),
 		releases: management.Releases{Versions: o.Versions}, people: persons, kept: kept, looks: prefs,
-		login: &login.API{State: o.State, Auth: o.Auth, Settings: o.Settings, Tokens: v3, Directories: o.Directories, PageAddress: ui.Local},
-		ext:   &access.ExtAPI{State: o.State, Auth: o.Auth, V3: v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now},
+		login: &login.API{State: o.State, Auth: o.Auth, Settings: o.Settings, Tokens: v3, Kubeconfigs: v3.Kubeconfigs, Directories: o.Directories, PageAddress: ui.Local},
+		ext:   &access.ExtAPI{State: o.State, Auth: o.Auth, Tokens: v3.Tokens, Kubeconfigs: v3.Kubeconfigs, People: persons.People, Now: o.Now},
 		inside: &clusterresources.API{
 			State: o.State, Membership: &membership.Membership{State: o.State, Now: o.Now}, Client: reach.client, Drains: a.drains, V3: v3,
 		},
@@ -258,6 +253,22 @@ func New(o Options) (*API, error) {
 	h.v1.Learn(a.rows)
 	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger, Audit: o.Audit, Tracer: o.Tracer, CatchUp: o.State.Store.CatchUp, Refuse: h.page.signin.Refuse}, a.rows)
 	return a, nil
+}
+
+// management is /v3, with the types that are kept elsewhere.
+func (o Options) management(reach reach, a *API, kinds []management.Kind) *management.API {
+	seen := management.Seen{API: reach.api, Requested: a.requested}
+	of := management.Clusters{State: o.State, Applier: o.Clusters, Versions: o.Versions, RKE: o.RKE, Seen: seen}
+	return management.New(management.Options{
+		State: o.State, Changes: a.feed, Kinds: kinds, Project: access.ProjectSchema(), Inside: append(clusterresources.Schemas(), clusterresources.ProjectSecretSchema()),
+		Clusters:           of,
+		Kubeconfigs:        management.Kubeconfigs{State: o.State, Auth: o.Auth, Settings: o.Settings, ClusterCA: reach.ca, TokenArrived: o.TokenArrived},
+		Nodes:              management.Nodes{State: o.State, Applier: o.Clusters, Draining: a.drains.State, Seen: seen},
+		Backups:            management.Backups{State: o.State, Clusters: of},
+		Tokens:             management.Tokens{State: o.State, Auth: o.Auth, Settings: o.Settings, Now: o.Now},
+		RegistrationTokens: management.RegistrationTokens{State: o.State, Registration: o.Registration, Now: o.Now},
+		Settings:           management.Settings{Settings: o.Settings},
+	})
 }
 
 // native is /v1-drover.

@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/server/api/kube"
+	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/test/openapi"
@@ -118,5 +119,5 @@ func drovers(rows []route.Row) []string {
 
 // outline is the handlers as far as the table is made of them.
 func outline() handlers {
-	return handlers{kube: *kube.New(kube.Options{}), v1: steve.New(steve.Options{Others: Options{}.typesOfV1(nil)})}
+	return handlers{v3: &management.API{}, kube: *kube.New(kube.Options{}), v1: steve.New(steve.Options{Others: Options{}.typesOfV1(nil)})}
 }

@@ -124,7 +124,7 @@ func table(h handlers) []route.Row {
 		{"POST", "/v3-public/localproviders/local", open(), public.NoAction},
 		{"GET", "/v1-public/authproviders", open(), public.PlainProviders},
 		{"POST", "/v1-public/login", open().For(auth.Login, auth.Token), public.PlainLogin},
-		{"POST", "/v1/logout", route.Leaving().For(auth.CollectionAction("logout"), auth.Token), v3.Type(v3.Logout)},
+		{"POST", "/v1/logout", route.Leaving().For(auth.CollectionAction("logout"), auth.Token), v3.Type(v3.Tokens.Logout)},
 	}
 	rows = append(append(append(append(rows, managementRows(h)...), managedRows(h)...), directoryRows(h)...), peopleRows(h.v3, h.people)...)
 	rows = append(secretRows(h.secrets), rows...) // before the row that takes all links of a project
@@ -172,17 +172,17 @@ func (r managed) rows(v3 *management.API) []row {
 // managedRows are the kinds of the management API of which all can be said by their verbs.
 func managedRows(h handlers) (rows []row) {
 	type actions = map[string]management.Handler
-	v3, in, people, own := h.v3, h.inside, h.people, h.looks
+	v3, of, in, people, own := h.v3, h.v3.Clusters, h.inside, h.people, h.looks
 	for _, r := range []managed{
-		{"clusters", auth.Cluster, v3.CreateCluster, v3.UpdateCluster, v3.RemoveCluster, actions{
-			"generateKubeconfig": v3.GenerateKubeconfig, "exportYaml": v3.ExportYAML, "rotateCertificates": v3.RotateCertificates,
-			"rotateEncryptionKey": v3.RotateEncryptionKey, "backupEtcd": v3.BackupEtcd, "restoreFromEtcdBackup": v3.RestoreFromBackup,
+		{"clusters", auth.Cluster, of.Create, of.Update, of.Remove, actions{
+			"generateKubeconfig": v3.Kubeconfigs.Generate, "exportYaml": of.ExportYAML, "rotateCertificates": of.RotateCertificates,
+			"rotateEncryptionKey": of.RotateEncryptionKey, "backupEtcd": v3.Backups.Take, "restoreFromEtcdBackup": v3.Backups.Restore,
 		}},
-		{"nodes", auth.Machine, nil, in.UpdateNode, v3.RemoveNode, actions{"cordon": in.Cordon, "uncordon": in.Uncordon, "drain": in.Drain, "stopDrain": in.StopDrain}},
+		{"nodes", auth.Machine, nil, in.UpdateNode, v3.Nodes.Remove, actions{"cordon": in.Cordon, "uncordon": in.Uncordon, "drain": in.Drain, "stopDrain": in.StopDrain}},
 		{"nodepools", auth.NodePool, nil, nil, nil, nil},
 		{"projects", auth.Project, people.CreateProject, people.UpdateProject, people.RemoveProject, nil},
-		{"tokens", auth.Token, v3.CreateToken, v3.UpdateToken, v3.RemoveToken, nil},
-		{"etcdbackups", auth.EtcdBackup, v3.CreateBackup, nil, v3.RemoveBackup, nil},
+		{"tokens", auth.Token, v3.Tokens.Create, v3.Tokens.Update, v3.Tokens.Remove, nil},
+		{"etcdbackups", auth.EtcdBackup, v3.Backups.Create, nil, v3.Backups.Remove, nil},
 		{"cloudcredentials", auth.CloudCredential, h.kept.CreateCredential, h.kept.UpdateCredential, h.kept.RemoveCredential, nil},
 		{"authconfigs", auth.Directory, nil, nil, nil, actions{"testAndApply": h.outside.TestAndApply, "disable": h.outside.Disable}},
 		{"preferences", auth.Preference, own.CreatePreference, own.UpdatePreference, own.RemovePreference, nil},

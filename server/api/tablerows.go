@@ -34,9 +34,9 @@ func managementRows(h handlers) []row {
 		{"GET", "/v3/clusters/{context}/nodepools", object(auth.List, auth.NodePool), v3.ListIn("cluster")},
 		{"GET", "/v3/clusters/{context}/projects", object(auth.List, auth.Project), v3.ListIn("cluster")},
 		{"GET", "/v3/clusters/{context}/tokens", object(auth.List, auth.Token), v3.ListIn("cluster")},
-		{"POST", "/v3/clusters/{context}/tokens", object(auth.Create, auth.Token), v3.TypeIn("cluster", body(v3.CreateToken))},
+		{"POST", "/v3/clusters/{context}/tokens", object(auth.Create, auth.Token), v3.TypeIn("cluster", body(v3.Tokens.Create))},
 		{"GET", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.List, auth.RegistrationToken).Reveals(), v3.ListIn("cluster")},
-		{"POST", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.Create, auth.RegistrationToken), v3.TypeIn("cluster", body(v3.CreateRegistrationToken))},
+		{"POST", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.Create, auth.RegistrationToken), v3.TypeIn("cluster", body(v3.RegistrationTokens.Create))},
 		{"GET", "/v3/clusters/{context}/namespaces", object(auth.List, auth.Namespace), route.Of(h.inside.Namespaces, h.inside.ListNamespaces)},
 		{"POST", "/v3/clusters/{context}/namespaces", object(auth.Create, auth.Namespace), route.Of(h.inside.Namespaces, h.inside.CreateNamespace)},
 		{"GET", "/v3/clusters/{context}/namespaces/{id}", object(auth.Get, auth.Namespace), route.Of(h.inside.Namespace, h.inside.GetNamespace)},
@@ -46,9 +46,9 @@ func managementRows(h handlers) []row {
 		{"*", "/v3/clusters/{context}/{link...}", object(auth.Get, auth.Cluster), v3.UnknownIn("cluster")},
 
 		{"GET", "/v3/clusterregistrationtokens", may(auth.List, auth.RegistrationToken).Reveals(), v3.List},
-		{"POST", "/v3/clusterregistrationtokens", may(auth.Create, auth.RegistrationToken), v3.Type(body(v3.CreateRegistrationToken))},
+		{"POST", "/v3/clusterregistrationtokens", may(auth.Create, auth.RegistrationToken), v3.Type(body(v3.RegistrationTokens.Create))},
 		{"GET", "/v3/clusterregistrationtokens/{id}", object(auth.Get, auth.RegistrationToken).Reveals(), v3.Get},
-		{"DELETE", "/v3/clusterregistrationtokens/{id}", object(auth.Remove, auth.RegistrationToken), v3.Resource(v3.RemoveRegistrationToken)},
+		{"DELETE", "/v3/clusterregistrationtokens/{id}", object(auth.Remove, auth.RegistrationToken), v3.Resource(v3.RegistrationTokens.Remove)},
 
 		{"GET", "/v3/projects/schemas", loggedIn(), v3.SchemasIn("project")},
 		{"GET", "/v3/projects/schemas/{schema}", loggedIn(), v3.SchemasIn("project")},
@@ -59,10 +59,10 @@ func managementRows(h handlers) []row {
 
 		{"GET", "/v3/settings", may(auth.List, auth.Setting), v3.List},
 		{"GET", "/v3/settings/{id}", anyone(auth.Get, auth.Setting), v3.Get},
-		{"PUT", "/v3/settings/{id}", object(auth.Update, auth.Setting), v3.Resource(body(v3.UpdateSetting))},
+		{"PUT", "/v3/settings/{id}", object(auth.Update, auth.Setting), v3.Resource(body(v3.Settings.Update))},
 
-		{"POST", "/v3/tokens?action=logout", route.Leaving().For(logout, auth.Token), v3.Type(v3.Logout)},
-		{"POST", "/v3/tokens?action=logoutAll", route.Leaving().For(logoutAll, auth.Token), v3.Type(v3.LogoutAll)},
+		{"POST", "/v3/tokens?action=logout", route.Leaving().For(logout, auth.Token), v3.Type(v3.Tokens.Logout)},
+		{"POST", "/v3/tokens?action=logoutAll", route.Leaving().For(logoutAll, auth.Token), v3.Type(v3.Tokens.LogoutAll)},
 	}
 }
 

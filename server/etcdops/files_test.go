@@ -88,12 +88,12 @@ func TestFileOfASnapshot(t *testing.T) {
 	b.Snapshot("unknown", "m1", func(s *records.Snapshot) { s.Size = 0 })
 	missing := refuses(404, "/d/one is not there")
 	for _, tc := range []struct {
-		name  string
-		hosts hostsOf
-		request  FileRequest
-		from  string // the machine; empty for none
-		away  bool
-		says  string
+		name    string
+		hosts   hostsOf
+		request FileRequest
+		from    string // the machine; empty for none
+		away    bool
+		says    string
 	}{
 		{"the first host", hostsOf{"m1": file("123456789"), "m2": file("abcdefghi")}, FileRequest{Snapshot: "one"}, "m1", false, "123456789"},
 		{"the one that is wanted", hostsOf{"m1": file("123456789"), "m2": file("abcdefghi")}, FileRequest{Snapshot: "one", Machine: "m2"}, "m2", false, "abcdefghi"},

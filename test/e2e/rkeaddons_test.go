@@ -164,6 +164,10 @@ func (y *rkeYard) eventually(what string, right func() (string, bool)) {
 // pages asks, from a pod on each host, for names and for the page of every pod: pods reach each other across hosts.
 func (y *rkeYard) pages() {
 	y.Helper()
+	y.eventually("pods that serve pages on all hosts", func() (string, bool) {
+		ready := y.get("-n", "pages", "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.containerStatuses[0].ready}")
+		return ready, strings.Count(ready, "true") == len(y.hosts)
+	})
 	pods := strings.Fields(y.get("-n", "pages", "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}"))
 	addresses := strings.Fields(y.get("-n", "pages", "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.podIP}"))
 	if len(pods) != len(y.hosts) {

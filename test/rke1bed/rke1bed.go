@@ -205,12 +205,6 @@ func (h *Host) Address() string { return h.IP() }
 // KeyFile is the file of the private key with which User logs in.
 func (h *Host) KeyFile() string { return h.keyFile }
 
-// Signer is that key.
-func (h *Host) Signer() ssh.Signer { return h.key }
-
-// HostKey is the key by which the host's sshd is known.
-func (h *Host) HostKey() ssh.PublicKey { return h.hostKey }
-
 // KnownHosts is the host's line for a known_hosts file.
 func (h *Host) KnownHosts() string {
 	return h.IP() + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(h.hostKey))) + "\n"

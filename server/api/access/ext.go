@@ -34,13 +34,13 @@ const (
 
 // ExtAPI serves tokens and kubeconfigs.
 type ExtAPI struct {
-	State *state.State
-	Auth  *auth.Auth
-	V3    *management.API
-	// People set passwords of others, and Setting is the value of a setting.
-	People  *people.People
-	Setting func(name string) string
-	Now     func() time.Time
+	State       *state.State
+	Auth        *auth.Auth
+	Tokens      management.Tokens
+	Kubeconfigs management.Kubeconfigs
+	// People set passwords of others.
+	People *people.People
+	Now    func() time.Time
 }
 
 // extToken is a token. Keys: ext.cattle.io/v1 Token.
@@ -212,7 +212,7 @@ func (a *ExtAPI) Create(c *route.Call) (route.Answer, error) {
 	if request.Spec.Enabled != nil && !*request.Spec.Enabled {
 		return route.Answer{}, invalid("spec.enabled: a token that is disabled from the start is of no use; delete one to end it")
 	}
-	ttl, _, err := a.V3.TTL(request.Spec.TTL)
+	ttl, _, err := a.Tokens.TTL(request.Spec.TTL)
 	if err != nil {
 		return route.Answer{}, invalid("spec.%v", err)
 	}
@@ -280,7 +280,7 @@ func (a *ExtAPI) Kubeconfig(c *route.Call) (route.Answer, error) {
 	var names []string
 	var made time.Time
 	for i, one := range clusters {
-		request := a.V3.KubeconfigToken(c.Who.UserID, one.ID, "kubeconfig: "+k.Spec.Description)
+		request := a.Kubeconfigs.Token(c.Who.UserID, one.ID, "kubeconfig: "+k.Spec.Description)
 		if asked := k.Spec.TTL * 1000; asked > 0 && asked/1000 == k.Spec.TTL && (request.TTLMillis == 0 || asked < request.TTLMillis) {
 			request.TTLMillis = asked
 		}
@@ -295,7 +295,7 @@ func (a *ExtAPI) Kubeconfig(c *route.Call) (route.Answer, error) {
 		names = append(names, t.Name)
 		c.Concern(t.Name)
 	}
-	if k.Status.Value, err = a.V3.KubeconfigText(c, clusters, current); err != nil {
+	if k.Status.Value, err = a.Kubeconfigs.Text(c, clusters, current); err != nil {
 		return route.Answer{}, err
 	}
 	k.TypeMeta = metav1.TypeMeta{APIVersion: apiVersion, Kind: "Kubeconfig"}

@@ -44,7 +44,7 @@ func (a *ExtAPI) ChangePassword(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	id := cmp.Or(request.Spec.UserID, c.Who.UserID)
-	least, err := strconv.Atoi(a.Setting("password-min-length"))
+	least, err := strconv.Atoi(a.Tokens.Settings.Get("password-min-length").Value)
 	if err != nil { // checked when it was stored
 		least = 12
 	}

@@ -25,10 +25,12 @@ import (
 type API struct {
 	Auth     *auth.Auth
 	Settings *settings.Settings
-	// Tokens shows tokens and makes those for kubectl.
+	// Tokens shows new tokens, and Kubeconfigs makes those for kubectl.
 	Tokens interface {
 		Issued(c *route.Call, t records.Token, text string) route.Answer
-		KubeconfigToken(userID, clusterID, description string) records.Token
+	}
+	Kubeconfigs interface {
+		Token(userID, clusterID, description string) records.Token
 	}
 	State *state.State
 	// Directories lets people of outside directories in; nil knows none.
@@ -242,7 +244,7 @@ func (a *API) tokenForLogin(user records.User, description, responseType string)
 			}
 		}
 		description = cmp.Or(description, "login for kubectl")
-		return a.Tokens.KubeconfigToken(user.ID, clusterID, description), nil
+		return a.Kubeconfigs.Token(user.ID, clusterID, description), nil
 	case responseType == "" || responseType == "json" || responseType == "cookie":
 		return records.Token{
 			UserID: user.ID, Description: description, Session: true, TTLMillis: a.Settings.Minutes("auth-user-session-ttl-minutes").Milliseconds(),

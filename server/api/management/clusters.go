@@ -3,22 +3,55 @@
 package management
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
 
+	"github.com/drover-project/drover/installers/versions"
+	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/desired"
+	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
-func (a *API) clusterKind() *Kind {
+// Clusters serves the type cluster.
+type Clusters struct {
+	State   *state.State
+	Applier *clusters.Applier
+	// Versions are those that documents may name.
+	Versions func() *versions.Data
+	// RKE begins operations on RKE1 clusters; nil refuses them.
+	RKE interface {
+		Ask(ctx context.Context, key records.ClusterKey, asked desired.Request, by string, turn admission.Turn) (operations.Operation, error)
+	}
+	Seen
+}
+
+// Seen is what is seen of clusters' own APIs.
+type Seen struct {
+	// API is what is seen of a cluster's own API; nil sees nothing.
+	API       func(records.ClusterKey) observed.API
+	Requested *PodRequests // sums of what pods ask for
+}
+
+func (s Seen) api(key records.ClusterKey) observed.API {
+	if s.API == nil {
+		return observed.API{}
+	}
+	return s.API(key)
+}
+
+func (a Clusters) kind() *Kind {
 	text := norman.Field{Type: "string"}
 	quantities := norman.Field{Type: "map[string]"}
 	actions := rke1Actions()
@@ -39,38 +72,38 @@ func (a *API) clusterKind() *Kind {
 			}),
 			ResourceActions: actions,
 		},
-		List: a.listClusters,
-		Get:  a.getCluster,
+		List: a.list,
+		Get:  a.get,
 	}
 }
 
-func (a *API) listClusters(c *route.Call) []norman.Object {
+func (a Clusters) list(c *route.Call) []norman.Object {
 	machines := a.State.MachineCounts()
 	docs := a.State.Clusters.List()
 	objects := make([]norman.Object, len(docs))
 	for i, d := range docs {
 		a.Requested.Look(c.Ctx(), records.ClusterKey(d.Key))
-		objects[i] = a.clusterObject(d.Value, machines[d.Value.ID], c.URLs)
+		objects[i] = a.object(d.Value, machines[d.Value.ID], c.URLs)
 	}
 	return objects
 }
 
-func (a *API) getCluster(c *route.Call, id string) (norman.Object, bool) {
-	d, ok := a.visibleCluster(c, id)
+func (a Clusters) get(c *route.Call, id string) (norman.Object, bool) {
+	d, ok := visibleCluster(a.State, c, id)
 	if !ok {
 		return norman.Object{}, false
 	}
 	a.Requested.Soon(c.Ctx(), records.ClusterKey(d.Key))
-	return a.clusterObject(d.Value, a.State.MachineCount(id), c.URLs), true
+	return a.object(d.Value, a.State.MachineCount(id), c.URLs), true
 }
 
 // visibleCluster finds a cluster that the caller may see by its id.
-func (a *API) visibleCluster(c *route.Call, id string) (store.Document[records.Cluster], bool) {
-	d, ok := a.State.ClustersByID.First(id)
+func visibleCluster(s *state.State, c *route.Call, id string) (store.Document[records.Cluster], bool) {
+	d, ok := s.ClustersByID.First(id)
 	return d, ok && auth.May(c.Who, auth.Get, auth.OfCluster(id))
 }
 
-func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) norman.Object {
+func (a Clusters) object(cl records.Cluster, machines int, u norman.URLs) norman.Object {
 	driver, provider := k8sobjects.Driver(cl, machines)
 	state := k8sobjects.ClusterSummaryOfV3(cl)
 	object := norman.Object{
@@ -94,7 +127,7 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 		},
 	}
 	state.Into(object.Fields)
-	object.Fields["capacity"], object.Fields["allocatable"] = sums(a.API(records.ClusterKey(cl.Key())))
+	object.Fields["capacity"], object.Fields["allocatable"] = sums(a.api(records.ClusterKey(cl.Key())))
 	if !cl.Spec.Docker() { // which are clusters of the management API alone
 		info, _ := object.Fields["info"].(map[string]any)
 		info["provisioningClusterRef"] = map[string]string{
@@ -123,9 +156,9 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 	return object
 }
 
-// CreateCluster is POST of the type: with {"name": "quarry", "rancherKubernetesEngineConfig": {…}} a cluster of RKE1, with
+// Create is POST of the type: with {"name": "quarry", "rancherKubernetesEngineConfig": {…}} a cluster of RKE1, with
 // the name alone one that exists already and is imported.
-func (a *API) CreateCluster(c *Request, in norman.Input) (route.Answer, error) {
+func (a Clusters) Create(c *Request, in norman.Input) (route.Answer, error) {
 	if err := refuseNewCluster(in); err != nil {
 		return route.Answer{}, err
 	}
@@ -136,7 +169,7 @@ func (a *API) CreateCluster(c *Request, in norman.Input) (route.Answer, error) {
 }
 
 // createRKE1 makes a cluster of RKE1. It is the document that drover apply takes, so that the same is checked of it.
-func (a *API) createRKE1(c *Request, in norman.Input) (route.Answer, error) {
+func (a Clusters) createRKE1(c *Request, in norman.Input) (route.Answer, error) {
 	data, err := newClusterDocument(in)
 	if err != nil {
 		return route.Answer{}, err
@@ -145,7 +178,7 @@ func (a *API) createRKE1(c *Request, in norman.Input) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, norman.Invalid(norman.InvalidBodyContent, "rancherKubernetesEngineConfig", "%v", err)
 	}
-	results, err := a.Clusters.Apply(c.Ctx(), docs, clusters.Request{Who: c.Who, Allow: func(existing *records.Cluster) error {
+	results, err := a.Applier.Apply(c.Ctx(), docs, clusters.Request{Who: c.Who, Allow: func(existing *records.Cluster) error {
 		if existing != nil {
 			return fmt.Errorf("create cluster %s: %w", existing.Name, records.ErrNotUnique)
 		}
@@ -161,13 +194,13 @@ func (a *API) createRKE1(c *Request, in norman.Input) (route.Answer, error) {
 	if !ok {
 		return route.Answer{}, norman.Missing("cluster", results[0].ID)
 	}
-	return a.shown(c, http.StatusCreated, a.clusterObject(d.Value, 0, c.URLs), nil), nil
+	return c.Shown(http.StatusCreated, a.object(d.Value, 0, c.URLs)), nil
 }
 
-// UpdateCluster is PUT: name has to be there and cannot change, the description and the
+// Update is PUT: name has to be there and cannot change, the description and the
 // maps can. What hosts run is changed over /v1 or by applying a document.
-func (a *API) UpdateCluster(c *Request, in norman.Input) (route.Answer, error) {
-	d, ok := a.visibleCluster(c.Call, c.id)
+func (a Clusters) Update(c *Request, in norman.Input) (route.Answer, error) {
+	d, ok := visibleCluster(a.State, c.Call, c.id)
 	if !ok {
 		return route.Answer{}, norman.Missing("cluster", c.id)
 	}
@@ -204,28 +237,20 @@ func (a *API) UpdateCluster(c *Request, in norman.Input) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	object := a.clusterObject(d.Value, a.State.MachineCount(c.id), c.URLs)
-	return a.shown(c, http.StatusOK, object, nil), nil
+	object := a.object(d.Value, a.State.MachineCount(c.id), c.URLs)
+	return c.Shown(http.StatusOK, object), nil
 }
 
-// RemoveCluster asks for the removal; 200 with the cluster while that is going on.
-func (a *API) RemoveCluster(c *Request) (route.Answer, error) {
-	d, ok := a.visibleCluster(c.Call, c.id)
+// Remove asks for the removal; 200 with the cluster while that is going on.
+func (a Clusters) Remove(c *Request) (route.Answer, error) {
+	d, ok := visibleCluster(a.State, c.Call, c.id)
 	if !ok {
 		return route.Answer{}, norman.Missing("cluster", c.id)
 	}
-	if err := a.Clusters.Remove(c.Ctx(), records.ClusterKey(d.Key), c.Leave()); err != nil {
+	if err := a.Applier.Remove(c.Ctx(), records.ClusterKey(d.Key), c.Leave()); err != nil {
 		return route.Answer{}, err
 	}
-	return a.AfterRemoval(c)
-}
-
-// AfterRemoval shows what is left of the resource, if anything is.
-func (a *API) AfterRemoval(c *Request) (route.Answer, error) {
-	if object, ok := c.kind.find(c.Call, c.id); ok {
-		return a.shown(c, http.StatusOK, object, nil), nil
-	}
-	return route.Answer{Status: http.StatusNoContent}, nil
+	return c.AfterRemoval()
 }
 
 // mapEdit is a change of labels or annotations: given keys are set, those with null are

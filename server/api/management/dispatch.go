@@ -39,6 +39,19 @@ func (r *Request) Shown(status int, o norman.Object) route.Answer {
 	return r.api.shown(r, status, o, nil)
 }
 
+// AfterRemoval shows what is left of the resource, if anything is.
+func (r *Request) AfterRemoval() (route.Answer, error) {
+	if object, ok := r.kind.find(r.Call, r.id); ok {
+		return r.Shown(http.StatusOK, object), nil
+	}
+	return route.Answer{Status: http.StatusNoContent}, nil
+}
+
+// of is the request as one about a resource of another type.
+func (r *Request) of(kind, id string) *Request {
+	return &Request{Call: r.Call, api: r.api, kind: r.api.kindOf(kind), id: id}
+}
+
 // Handler does what a request to a type asks for.
 type Handler func(*Request) (route.Answer, error)
 

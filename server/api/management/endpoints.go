@@ -5,12 +5,16 @@ package management
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/drover-project/drover/installers"
+	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 )
@@ -79,4 +83,38 @@ func nodeName(m records.Machine) string {
 		return ""
 	}
 	return m.Status.Node.Name
+}
+
+// arrival is how long a kubeconfig waits until its token is in the cluster.
+const arrival = 10 * time.Second
+
+// endpoint are the ways that a cluster's authorized endpoint comes to, and why there are none though it has one.
+func (a Kubeconfigs) endpoint(id, name string) (direct []Endpoint, missing string) {
+	d, ok := a.State.ClustersByID.First(id)
+	e := d.Value.Spec.AuthEndpoint()
+	if !ok || !e.Enabled {
+		return nil, ""
+	}
+	key, ca := records.ClusterKey(d.Key), ""
+	if a.ClusterCA != nil {
+		ca = string(a.ClusterCA(key))
+	}
+	var machines []records.Machine
+	for _, m := range a.State.MachinesByCluster.Find(key) {
+		machines = append(machines, m.Value)
+	}
+	return EndpointsOf(name, e, machines, ca)
+}
+
+// lead adds the ways that do not lead through the server, once the cluster has the token.
+func (a Kubeconfigs) lead(c *route.Call, k *Kubeconfig, cluster KubeconfigCluster, direct []Endpoint) {
+	d, known := a.State.ClustersByID.First(cluster.ID)
+	if name, _, issued := strings.Cut(cluster.Token, ":"); issued && len(direct) > 0 && known && a.TokenArrived != nil {
+		ctx, cancel := context.WithTimeout(c.Ctx(), arrival)
+		defer cancel()
+		if err := a.TokenArrived(ctx, records.ClusterKey(d.Key), name); err != nil {
+			c.Warn(fmt.Sprintf("the cluster does not have the token yet, and takes it only through the server until then: %v", err))
+		}
+	}
+	k.Lead(direct)
 }

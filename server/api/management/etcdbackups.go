@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/server/admission"
+	"github.com/drover-project/drover/server/state"
 
 	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/norman"
@@ -18,10 +19,16 @@ import (
 	"github.com/drover-project/drover/server/rke/desired"
 )
 
+// Backups serves the type etcdBackup: snapshots of RKE1 clusters.
+type Backups struct {
+	State    *state.State
+	Clusters Clusters
+}
+
 // maxAction bounds the body of an action, in bytes.
 const maxAction = 64 << 10
 
-func (a *API) etcdBackupKind() *Kind {
+func (a Backups) kind() *Kind {
 	text := norman.Field{Type: "string"}
 	return &Kind{
 		Schema: norman.Schema{
@@ -32,16 +39,16 @@ func (a *API) etcdBackupKind() *Kind {
 				"backupConfig": {Type: "json", Nullable: true}, "status": {Type: "json"},
 			}),
 		},
-		List: a.listBackups,
-		Get:  a.getBackup,
+		List: a.list,
+		Get:  a.get,
 	}
 }
 
-func (a *API) listBackups(*route.Call) []norman.Object {
+func (a Backups) list(*route.Call) []norman.Object {
 	objects := []norman.Object{}
 	for _, d := range a.State.Clusters.List() {
 		if d.Value.Spec.RKE1() {
-			for _, s := range a.backupsOf(d.Value) {
+			for _, s := range a.of(d.Value) {
 				objects = append(objects, backupObject(d.Value, s))
 			}
 		}
@@ -49,23 +56,23 @@ func (a *API) listBackups(*route.Call) []norman.Object {
 	return objects
 }
 
-func (a *API) getBackup(_ *route.Call, id string) (norman.Object, bool) {
-	cl, s, ok := a.backup(id)
+func (a Backups) get(_ *route.Call, id string) (norman.Object, bool) {
+	cl, s, ok := a.find(id)
 	if !ok {
 		return norman.Object{}, false
 	}
 	return backupObject(cl, s), true
 }
 
-// backup is one snapshot as it is kept, or is being taken.
+// find is one snapshot as it is kept, or is being taken.
 type backup struct {
 	records.RKESnapshot
 	underWay bool
 	leaving  bool // it is being removed
 }
 
-// backupsOf are the snapshots of a cluster, those that are being taken, too.
-func (a *API) backupsOf(cl records.Cluster) []backup {
+// of are the snapshots of a cluster, those that are being taken, too.
+func (a Backups) of(cl records.Cluster) []backup {
 	var all []backup
 	kept, _ := a.State.RKEStates.Get(cl.Key())
 	known := map[string]bool{}
@@ -86,13 +93,13 @@ func (a *API) backupsOf(cl records.Cluster) []backup {
 	return all
 }
 
-func (a *API) backup(id string) (records.Cluster, backup, bool) {
+func (a Backups) find(id string) (records.Cluster, backup, bool) {
 	clusterID, name, _ := strings.Cut(id, ":")
 	d, ok := a.State.ClustersByID.First(clusterID)
 	if !ok || !d.Value.Spec.RKE1() {
 		return records.Cluster{}, backup{}, false
 	}
-	for _, s := range a.backupsOf(d.Value) {
+	for _, s := range a.of(d.Value) {
 		if s.ID == name {
 			return d.Value, s, true
 		}
@@ -127,43 +134,42 @@ func backupObject(cl records.Cluster, s backup) norman.Object {
 	}
 }
 
-// BackupEtcd is the action of a cluster that takes a snapshot; it answers with the etcdBackup.
-func (a *API) BackupEtcd(c *Request) (route.Answer, error) {
-	return a.backUp(c, c.id, http.StatusOK)
+// Take is the action of a cluster that takes a snapshot; it answers with the etcdBackup.
+func (a Backups) Take(c *Request) (route.Answer, error) {
+	return a.take(c, c.id, http.StatusOK)
 }
 
-// CreateBackup is POST of the type, with {"clusterId": "c-abcde"}.
-func (a *API) CreateBackup(c *Request, in norman.Input) (route.Answer, error) {
+// Create is POST of the type, with {"clusterId": "c-abcde"}.
+func (a Backups) Create(c *Request, in norman.Input) (route.Answer, error) {
 	id, err := in.Required("clusterId")
 	if err != nil {
 		return route.Answer{}, err
 	}
-	if d, ok := a.visibleCluster(c.Call, id); !ok || !d.Value.Spec.RKE1() {
+	if d, ok := visibleCluster(a.State, c.Call, id); !ok || !d.Value.Spec.RKE1() {
 		return route.Answer{}, norman.Invalid(norman.InvalidReference, "clusterId", "there is no RKE1 cluster %q", id)
 	}
 	if !auth.May(c.Who, auth.Create, auth.In(id, auth.EtcdBackup)) {
 		return route.Answer{}, c.Denied()
 	}
-	return a.backUp(c, id, http.StatusCreated)
+	return a.take(c, id, http.StatusCreated)
 }
 
-func (a *API) backUp(c *Request, cluster string, status int) (route.Answer, error) {
-	on := *c
-	on.id, on.kind = cluster, a.kindOf("etcdBackup")
-	o, err := a.ask(&on, desired.Request{Kind: operations.KindSnapshot})
+func (a Backups) take(c *Request, cluster string, status int) (route.Answer, error) {
+	on := c.of("etcdBackup", cluster)
+	o, err := a.Clusters.ask(on, desired.Request{Kind: operations.KindSnapshot})
 	if err != nil {
 		return route.Answer{}, err
 	}
 	request := desired.ReadParams(o).Request
-	object, ok := a.getBackup(c.Call, cluster+":"+request.ID)
+	object, ok := a.get(c.Call, cluster+":"+request.ID)
 	if !ok {
 		return route.Answer{}, norman.Missing("etcdBackup", cluster+":"+request.ID)
 	}
-	return a.shown(&on, status, object, nil), nil
+	return on.Shown(status, object), nil
 }
 
-// RestoreFromBackup is the action of a cluster with {"etcdBackupId": "c-abcde:c-abcde-ml-x1y2z", "restoreRkeConfig": ""}.
-func (a *API) RestoreFromBackup(c *Request) (route.Answer, error) {
+// Restore is the action of a cluster with {"etcdBackupId": "c-abcde:c-abcde-ml-x1y2z", "restoreRkeConfig": ""}.
+func (a Backups) Restore(c *Request) (route.Answer, error) {
 	in, err := norman.ReadInput(c.W, c.R, maxAction)
 	if err != nil {
 		return route.Answer{}, err
@@ -176,14 +182,14 @@ func (a *API) RestoreFromBackup(c *Request) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	cl, s, ok := a.backup(id)
+	cl, s, ok := a.find(id)
 	switch {
 	case !ok || cl.ID != c.id || s.underWay || s.Failure != "":
 		return route.Answer{}, norman.Invalid(norman.InvalidReference, "etcdBackupId", "cluster %s has no snapshot %.80q that could be restored", c.id, id)
 	case more != "":
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "restoreRkeConfig", "%.40q is not done here: apply the document as it was at that time first, then restore without it", more)
 	}
-	o, err := a.ask(c, desired.Request{Kind: operations.KindRestore, Snapshot: s.Name})
+	o, err := a.Clusters.ask(c, desired.Request{Kind: operations.KindRestore, Snapshot: s.Name})
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -192,24 +198,24 @@ func (a *API) RestoreFromBackup(c *Request) (route.Answer, error) {
 	return answer, nil
 }
 
-// RemoveBackup is DELETE of an etcdBackup: 200 with it while it is being removed.
-func (a *API) RemoveBackup(c *Request) (route.Answer, error) {
+// Remove is DELETE of an etcdBackup: 200 with it while it is being removed.
+func (a Backups) Remove(c *Request) (route.Answer, error) {
 	clusterID, id, _ := strings.Cut(c.ID(), ":")
 	cluster, ok := a.State.ClustersByID.First(clusterID)
-	if !ok || a.RKE == nil {
+	if !ok || a.Clusters.RKE == nil {
 		return route.Answer{}, norman.Missing("etcdBackup", c.ID())
 	}
 	shown := c.Object()
 	switch shown.Fields["state"] {
 	case k8sobjects.Removing:
-		return a.AfterRemoval(c)
+		return c.AfterRemoval()
 	case "activating":
 		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidState, "snapshot %s is being taken: remove it when it is there", id)
 	}
 	file, _ := shown.Fields["filename"].(string)
 	request := desired.Request{Kind: operations.KindRemoveSnapshot, ID: id, Snapshot: strings.TrimSuffix(file, ".zip")}
-	if _, err := a.RKE.Ask(c.Ctx(), records.ClusterKey(cluster.Key), request, c.Who.UserID, admission.Refuse); err != nil {
+	if _, err := a.Clusters.RKE.Ask(c.Ctx(), records.ClusterKey(cluster.Key), request, c.Who.UserID, admission.Refuse); err != nil {
 		return route.Answer{}, err
 	}
-	return a.AfterRemoval(c)
+	return c.AfterRemoval()
 }

@@ -17,30 +17,30 @@ import (
 
 // importCluster makes a cluster that waits for its agent. Clusters of k3s and RKE2 that the server provisions are documents
 // of provisioning.cattle.io.
-func (a *API) importCluster(c *Request, in norman.Input) (route.Answer, error) {
+func (a Clusters) importCluster(c *Request, in norman.Input) (route.Answer, error) {
 	text, err := newClusterDocument(in)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	checked, err := clusterspec.ParseSpec(text, a.Clusters.Versions())
+	checked, err := clusterspec.ParseSpec(text, a.Applier.Versions())
 	if err != nil {
 		return route.Answer{}, plainError(err)
 	}
 	if _, taken := a.State.ClustersByName.First(checked.Metadata.Name); taken {
 		return route.Answer{}, records.ErrNotUnique
 	}
-	results, err := a.Clusters.Apply(c.Ctx(), []clusterspec.Document{checked}, clusters.Request{Who: c.Who, Allow: c.MayApply})
+	results, err := a.Applier.Apply(c.Ctx(), []clusterspec.Document{checked}, clusters.Request{Who: c.Who, Allow: c.MayApply})
 	if err != nil {
 		return route.Answer{}, err
 	}
 	c.Concern(results[0].ID)
-	return a.shown(c, http.StatusCreated, a.clusterObject(results[0].Cluster, 0, c.URLs), nil), nil
+	return c.Shown(http.StatusCreated, a.object(results[0].Cluster, 0, c.URLs)), nil
 }
 
 // changeSettings does what a PUT asks for in the fields that belong to a cluster's document: the environment of the agent of an
 // imported cluster changes; all else is refused where it differs from what is, since its place is the document. Clients send back
 // what they read.
-func (a *API) changeSettings(c *Request, in norman.Input, cl records.Cluster) error {
+func (a Clusters) changeSettings(c *Request, in norman.Input, cl records.Cluster) error {
 	if err := refuseNewCluster(in); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (a *API) changeSettings(c *Request, in norman.Input, cl records.Cluster) er
 	if err != nil {
 		return err
 	}
-	shown := a.clusterObject(cl, 0, c.URLs).Fields
+	shown := a.object(cl, 0, c.URLs).Fields
 	for _, field := range newClusterSettings() {
 		is, err := plainJSON(shown[field])
 		if err != nil {
@@ -75,12 +75,12 @@ func (a *API) changeSettings(c *Request, in norman.Input, cl records.Cluster) er
 	if err != nil {
 		return err
 	}
-	checked, err := clusterspec.ParseSpec(text, a.Clusters.Versions())
+	checked, err := clusterspec.ParseSpec(text, a.Applier.Versions())
 	if err != nil {
 		return plainError(err)
 	}
 	if !slices.Equal(checked.Spec.AgentEnvVars, cl.Spec.AgentEnvVars) && cl.Spec.Imported() {
-		_, err = a.Clusters.Apply(c.Ctx(), []clusterspec.Document{checked}, clusters.Request{Who: c.Who, Allow: c.MayApply})
+		_, err = a.Applier.Apply(c.Ctx(), []clusterspec.Document{checked}, clusters.Request{Who: c.Who, Allow: c.MayApply})
 	}
 	return err
 }

@@ -7,59 +7,38 @@
 package management
 
 import (
-	"context"
+	"net/http"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/drover-project/drover/installers/versions"
-	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/clusters"
-	"github.com/drover-project/drover/server/observed"
-	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/registration"
-	"github.com/drover-project/drover/server/rke/desired"
-	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
 // Options are what /v3 stands on.
 type Options struct {
-	State        *state.State
-	Auth         *auth.Auth
-	Settings     *settings.Settings
-	Registration *registration.Registration
-	Clusters     *clusters.Applier
-	// Versions are those that documents may name.
-	Versions func() *versions.Data
-	// ClusterCA is the CA of a cluster's API, in PEM and empty while it is not known; nil knows none.
-	ClusterCA func(records.ClusterKey) []byte
-	// TokenArrived waits until a token is in a cluster with an authorized endpoint; nil does not wait.
-	TokenArrived func(ctx context.Context, cluster records.ClusterKey, token string) error
-	// RKE begins operations on RKE1 clusters; nil refuses them.
-	RKE interface {
-		Ask(ctx context.Context, key records.ClusterKey, asked desired.Request, by string, turn admission.Turn) (operations.Operation, error)
-	}
+	State *state.State
+	// These are the types that are kept here.
+	Clusters           Clusters
+	Kubeconfigs        Kubeconfigs
+	Nodes              Nodes
+	Backups            Backups
+	Tokens             Tokens
+	RegistrationTokens RegistrationTokens
+	Settings           Settings
 	// Project is the type project; what changes one is elsewhere.
 	Project norman.Schema
 	// Inside are types of which the objects are inside clusters, and are served elsewhere.
 	Inside []norman.Schema
 	// Kinds are types that are kept elsewhere.
 	Kinds []Kind
-	// API is what is seen of a cluster's own API; nil sees nothing.
-	API       func(records.ClusterKey) observed.API
-	Requested *PodRequests // sums of what pods ask for
-	// Draining says how far the drain of a node is that a user asked for: "draining" or "drained", or why it failed. Nil knows of none.
-	Draining func(nodeID string) (state, cause string)
 	// Changes are what subscribers see.
 	Changes *subscribe.Feed
-	Now     func() time.Time
 }
 
 // API serves /v3.
@@ -72,13 +51,10 @@ type API struct {
 
 // New makes an API. Learn must be called before it serves.
 func New(o Options) *API {
-	if o.API == nil {
-		o.API = func(records.ClusterKey) observed.API { return observed.API{} }
-	}
 	a := &API{Options: o, verbs: map[auth.Kind][]auth.Verb{}}
 	a.kinds = []*Kind{
-		a.clusterKind(), a.registrationTokenKind(), a.nodeKind(), nodePoolKind(), a.etcdBackupKind(),
-		a.projectKind(), a.settingKind(), a.tokenKind(),
+		o.Clusters.kind(), o.RegistrationTokens.kind(), o.Nodes.kind(), nodePoolKind(), o.Backups.kind(),
+		a.projectKind(), o.Settings.kind(), o.Tokens.kind(),
 	}
 	for _, k := range o.Kinds {
 		a.kinds = append(a.kinds, &k)
@@ -212,4 +188,10 @@ func (a *API) collection(c *route.Call, k *Kind, objects []norman.Object, self s
 		URLs: c.URLs, Values: c.Query(), Self: self, Creates: slices.Contains(a.verbs[all.Kind], auth.Create) && auth.Somewhere(c.Who, auth.Create, all.Kind), Actions: actions,
 		Show: func(o norman.Object) map[string]any { return a.present(c, k, o) },
 	})
+}
+
+// Issued shows a new token with its text, for the only time.
+func (a *API) Issued(c *route.Call, t records.Token, text string) route.Answer {
+	r := &Request{Call: c, api: a, kind: a.kindOf("token")}
+	return a.shown(r, http.StatusCreated, a.Tokens.object(c, t), map[string]any{"token": text})
 }

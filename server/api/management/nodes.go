@@ -8,7 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/state"
 
 	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/norman"
@@ -16,7 +18,16 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-func (a *API) nodeKind() *Kind {
+// Nodes serves the type node.
+type Nodes struct {
+	State   *state.State
+	Applier *clusters.Applier
+	// Draining says how far the drain of a node is that a user asked for: "draining" or "drained", or why it failed. Nil knows of none.
+	Draining func(nodeID string) (state, cause string)
+	Seen
+}
+
+func (a Nodes) kind() *Kind {
 	text := norman.Field{Type: "string"}
 	role := norman.Field{Type: "boolean", Default: false}
 	return &Kind{
@@ -36,32 +47,32 @@ func (a *API) nodeKind() *Kind {
 			ResourceActions: map[string]norman.Action{"cordon": {}, "uncordon": {}, "drain": {Input: "nodeDrainInput"}, "stopDrain": {}},
 			Aliases:         map[string][]string{"name": {"name", "nodeName", "requestedHostname"}},
 		},
-		List: a.listNodes,
-		Get:  a.getNode,
+		List: a.list,
+		Get:  a.get,
 	}
 }
 
-func (a *API) listNodes(c *route.Call) []norman.Object {
+func (a Nodes) list(c *route.Call) []norman.Object {
 	objects := []norman.Object{}
 	for _, d := range a.State.Machines.List() {
 		if !d.Value.InFleet() { // /v3 has no machines without a cluster
 			a.Requested.Look(c.Ctx(), d.Value.Cluster())
-			objects = append(objects, a.nodeObject(d.Value))
+			objects = append(objects, a.object(d.Value))
 		}
 	}
 	return objects
 }
 
-func (a *API) getNode(c *route.Call, id string) (norman.Object, bool) {
+func (a Nodes) get(c *route.Call, id string) (norman.Object, bool) {
 	m, ok := a.machine(id)
 	if !ok {
 		return norman.Object{}, false
 	}
 	a.Requested.Soon(c.Ctx(), m.Cluster())
-	return a.nodeObject(m), true
+	return a.object(m), true
 }
 
-func (a *API) machine(id string) (records.Machine, bool) {
+func (a Nodes) machine(id string) (records.Machine, bool) {
 	clusterID, short, ok := strings.Cut(id, ":m-")
 	if !ok {
 		return records.Machine{}, false
@@ -84,11 +95,11 @@ func (a *API) machine(id string) (records.Machine, bool) {
 	return records.Machine{}, false
 }
 
-// nodeObject is a machine with what is seen of its node now.
-func (a *API) nodeObject(m records.Machine) norman.Object {
+// object is a machine with what is seen of its node now.
+func (a Nodes) object(m records.Machine) norman.Object {
 	o := nodeObject(m)
 	o.Fields["capacity"], o.Fields["allocatable"], o.Fields["requested"] = map[string]string{}, map[string]string{}, a.Requested.Now(m.Cluster()).OfNode(m.Status.Node)
-	d, ok := a.API(m.Cluster()).Details[m.UID]
+	d, ok := a.api(m.Cluster()).Details[m.UID]
 	if !ok {
 		return o
 	}
@@ -202,16 +213,16 @@ func first(lists ...[]string) string {
 	return ""
 }
 
-// RemoveNode asks for the removal of a machine from its cluster.
-func (a *API) RemoveNode(c *Request) (route.Answer, error) {
+// Remove asks for the removal of a machine from its cluster.
+func (a Nodes) Remove(c *Request) (route.Answer, error) {
 	m, ok := a.machine(c.id)
 	if !ok {
 		return route.Answer{}, norman.Missing("node", c.id)
 	}
-	if err := a.Clusters.RemoveMachine(c.Ctx(), records.MachineKey(m.Key()), c.Leave(), c.Turn()); err != nil {
+	if err := a.Applier.RemoveMachine(c.Ctx(), records.MachineKey(m.Key()), c.Leave(), c.Turn()); err != nil {
 		return route.Answer{}, err
 	}
-	return a.AfterRemoval(c)
+	return c.AfterRemoval()
 }
 
 // nodePoolKind is published since older CLIs list node pools before they print a join

@@ -19,10 +19,18 @@ import (
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
-func (a *API) registrationTokenKind() *Kind {
+// RegistrationTokens serves the type clusterRegistrationToken.
+type RegistrationTokens struct {
+	State        *state.State
+	Registration *registration.Registration
+	Now          func() time.Time
+}
+
+func (a RegistrationTokens) kind() *Kind {
 	text := norman.Field{Type: "string"}
 	return &Kind{
 		Schema: norman.Schema{
@@ -39,7 +47,7 @@ func (a *API) registrationTokenKind() *Kind {
 			objects := []norman.Object{}
 			for _, d := range a.State.RegistrationTokens.List() {
 				if !ofFleet(d.Value) {
-					objects = append(objects, a.registrationTokenObject(d.Value))
+					objects = append(objects, a.object(d.Value))
 				}
 			}
 			return objects
@@ -49,7 +57,7 @@ func (a *API) registrationTokenKind() *Kind {
 			if !ok || strings.Contains(id, "/") || ofFleet(d.Value) {
 				return norman.Object{}, false
 			}
-			return a.registrationTokenObject(d.Value), true
+			return a.object(d.Value), true
 		},
 	}
 }
@@ -59,7 +67,7 @@ func ofFleet(t records.RegistrationToken) bool {
 	return records.NewClusterKey(t.ClusterNamespace, t.ClusterName).Fleet()
 }
 
-func (a *API) registrationTokenObject(t records.RegistrationToken) norman.Object {
+func (a RegistrationTokens) object(t records.RegistrationToken) norman.Object {
 	state := k8sobjects.Well()
 	join, err := a.Registration.JoinCommandFor(t)
 	if errors.Is(err, registration.ErrNoServerURL) {
@@ -101,8 +109,8 @@ const notImported = `echo "this cluster is not imported: the server makes it of 
 // dnsLabel is what a name may look like.
 var dnsLabel = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`) })
 
-// CreateRegistrationToken answers with the commands, which the CLI prints from there.
-func (a *API) CreateRegistrationToken(c *Request, in norman.Input) (route.Answer, error) {
+// Create answers with the commands, which the CLI prints from there.
+func (a RegistrationTokens) Create(c *Request, in norman.Input) (route.Answer, error) {
 	clusterID, err := in.Required("clusterId")
 	if err != nil {
 		return route.Answer{}, err
@@ -118,7 +126,7 @@ func (a *API) CreateRegistrationToken(c *Request, in norman.Input) (route.Answer
 		return route.Answer{}, norman.Invalid(norman.InvalidCharacters, "name",
 			"%.80q is not a valid name: lower-case letters, digits and dashes, at most 63, no dash at either end", name)
 	}
-	cluster, ok := a.visibleCluster(c.Call, clusterID)
+	cluster, ok := visibleCluster(a.State, c.Call, clusterID)
 	if !ok {
 		return route.Answer{}, norman.Invalid(norman.InvalidReference, "clusterId", "there is no cluster %q", clusterID)
 	}
@@ -135,13 +143,13 @@ func (a *API) CreateRegistrationToken(c *Request, in norman.Input) (route.Answer
 		}
 		return route.Answer{}, err
 	}
-	object := a.registrationTokenObject(t)
-	return a.shown(c, http.StatusCreated, object, nil), nil
+	object := a.object(t)
+	return c.Shown(http.StatusCreated, object), nil
 }
 
-// RemoveRegistrationToken ends a token. The default token is made anew at once: that is
+// Remove ends a token. The default token is made anew at once: that is
 // how it is rotated, and a cluster is never without one.
-func (a *API) RemoveRegistrationToken(c *Request) (route.Answer, error) {
+func (a RegistrationTokens) Remove(c *Request) (route.Answer, error) {
 	d, ok := a.State.RegistrationTokens.Get(strings.Replace(c.id, ":", "/", 1))
 	if !ok || ofFleet(d.Value) {
 		return route.Answer{}, norman.Missing("clusterRegistrationToken", c.id)

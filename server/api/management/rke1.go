@@ -60,8 +60,8 @@ func specOf(text json.RawMessage) any {
 }
 
 // ask begins an operation on the cluster of a request.
-func (a *API) ask(c *Request, request desired.Request) (operations.Operation, error) {
-	d, ok := a.visibleCluster(c.Call, c.id)
+func (a Clusters) ask(c *Request, request desired.Request) (operations.Operation, error) {
+	d, ok := visibleCluster(a.State, c.Call, c.id)
 	if !ok || a.RKE == nil {
 		return operations.Operation{}, norman.Missing("cluster", c.id)
 	}
@@ -75,7 +75,7 @@ func message(kind, format string, args ...any) route.Answer {
 }
 
 // RotateCertificates is the action with {"caCertificates": false, "services": "kubelet"}.
-func (a *API) RotateCertificates(c *Request) (route.Answer, error) {
+func (a Clusters) RotateCertificates(c *Request) (route.Answer, error) {
 	in, err := norman.ReadInput(c.W, c.R, maxAction)
 	if err != nil {
 		return route.Answer{}, err
@@ -102,7 +102,7 @@ func (a *API) RotateCertificates(c *Request) (route.Answer, error) {
 }
 
 // RotateEncryptionKey is the action without input.
-func (a *API) RotateEncryptionKey(c *Request) (route.Answer, error) {
+func (a Clusters) RotateEncryptionKey(c *Request) (route.Answer, error) {
 	o, err := a.ask(c, desired.Request{Kind: operations.KindRotateKeys})
 	if err != nil {
 		return route.Answer{}, err
@@ -111,8 +111,8 @@ func (a *API) RotateEncryptionKey(c *Request) (route.Answer, error) {
 }
 
 // ExportYAML is the action that shows the cluster as a document, without what is secret in it.
-func (a *API) ExportYAML(c *Request) (route.Answer, error) {
-	d, ok := a.visibleCluster(c.Call, c.id)
+func (a Clusters) ExportYAML(c *Request) (route.Answer, error) {
+	d, ok := visibleCluster(a.State, c.Call, c.id)
 	if !ok {
 		return route.Answer{}, norman.Missing("cluster", c.id)
 	}

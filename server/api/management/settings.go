@@ -10,7 +10,10 @@ import (
 	"github.com/drover-project/drover/server/settings"
 )
 
-func (a *API) settingKind() *Kind {
+// Settings serves the type setting.
+type Settings struct{ Settings *settings.Settings }
+
+func (a Settings) kind() *Kind {
 	return &Kind{
 		Schema: norman.Schema{
 			ID: "setting", Plural: "settings",
@@ -42,8 +45,8 @@ func settingObject(s settings.Setting) norman.Object {
 	}}
 }
 
-// UpdateSetting stores a value; an empty one returns to the default.
-func (a *API) UpdateSetting(c *Request, in norman.Input) (route.Answer, error) {
+// Update stores a value; an empty one returns to the default.
+func (a Settings) Update(c *Request, in norman.Input) (route.Answer, error) {
 	value, err := in.String("value")
 	if err != nil {
 		return route.Answer{}, err
@@ -55,5 +58,5 @@ func (a *API) UpdateSetting(c *Request, in norman.Input) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	object := settingObject(a.Settings.Get(c.id))
-	return a.shown(c, http.StatusOK, object, nil), nil
+	return c.Shown(http.StatusOK, object), nil
 }

@@ -39,7 +39,7 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 			return nil
 		}
 		cl := d.Value
-		list := []affected{{a.kindOf("cluster"), cl.ID, gone(a.clusterObject(cl, 0, c.URLs))}}
+		list := []affected{{a.kindOf("cluster"), cl.ID, gone(a.Clusters.object(cl, 0, c.URLs))}}
 		if change.Created || change.Removed != nil {
 			for _, builtin := range records.BuiltinProjects(cl) {
 				p := ProjectObject(builtin, cl, c.URLs)
@@ -52,13 +52,13 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 		if !ok || d.Value.InFleet() {
 			return nil
 		}
-		return []affected{{a.kindOf("node"), k8sobjects.NodeID(d.Value), gone(a.nodeObject(d.Value))}}
+		return []affected{{a.kindOf("node"), k8sobjects.NodeID(d.Value), gone(a.Nodes.object(d.Value))}}
 	case subscribe.RegistrationTokens:
 		t, _ := change.Removed.(records.RegistrationToken)
 		if ofFleet(t) {
 			return nil
 		}
-		return []affected{{a.kindOf("clusterRegistrationToken"), strings.Replace(change.Key, "/", ":", 1), gone(a.registrationTokenObject(t))}}
+		return []affected{{a.kindOf("clusterRegistrationToken"), strings.Replace(change.Key, "/", ":", 1), gone(a.RegistrationTokens.object(t))}}
 	case subscribe.Projects:
 		if p, ok := change.Removed.(records.Project); ok {
 			cl, _ := a.State.ClustersByID.First(p.ClusterID)
@@ -69,7 +69,7 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 		return []affected{{a.kindOf("setting"), change.Key, nil}} // gone from the store is back at the default
 	case subscribe.Tokens:
 		t, _ := change.Removed.(records.Token)
-		return []affected{{a.kindOf("token"), change.Key, gone(a.tokenObject(c, t))}}
+		return []affected{{a.kindOf("token"), change.Key, gone(a.Tokens.object(c, t))}}
 	}
 	var list []affected
 	for _, k := range a.kinds {

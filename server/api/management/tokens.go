@@ -13,9 +13,19 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/settings"
+	"github.com/drover-project/drover/server/state"
 )
 
-func (a *API) tokenKind() *Kind {
+// Tokens serves the type token.
+type Tokens struct {
+	State    *state.State
+	Auth     *auth.Auth
+	Settings *settings.Settings
+	Now      func() time.Time
+}
+
+func (a Tokens) kind() *Kind {
 	text := norman.Field{Type: "string"}
 	return &Kind{
 		Schema: norman.Schema{
@@ -34,19 +44,19 @@ func (a *API) tokenKind() *Kind {
 		},
 		Owner: func(o norman.Object) string { userID, _ := o.Fields["userId"].(string); return userID },
 		List: func(c *route.Call) []norman.Object {
-			return norman.Objects(a.Auth.Tokens(), func(t records.Token) norman.Object { return a.tokenObject(c, t) })
+			return norman.Objects(a.Auth.Tokens(), func(t records.Token) norman.Object { return a.object(c, t) })
 		},
 		Get: func(c *route.Call, id string) (norman.Object, bool) {
 			t, ok := a.Auth.Token(id)
 			if !ok {
 				return norman.Object{}, false
 			}
-			return a.tokenObject(c, t), true
+			return a.object(c, t), true
 		},
 	}
 }
 
-func (a *API) tokenObject(c *route.Call, t records.Token) norman.Object {
+func (a Tokens) object(c *route.Call, t records.Token) norman.Object {
 	expires := ""
 	if !t.Expires.IsZero() {
 		expires = t.Expires.UTC().Format(time.RFC3339)
@@ -67,7 +77,7 @@ func (a *API) tokenObject(c *route.Call, t records.Token) norman.Object {
 }
 
 // TTL is how long a token lives that was asked for with a ttl in milliseconds, by the settings, and whether that is cut. It refuses a negative one.
-func (a *API) TTL(asked int64) (ttl time.Duration, cut bool, err error) {
+func (a Tokens) TTL(asked int64) (ttl time.Duration, cut bool, err error) {
 	return tokenTTL(asked, a.Settings.Minutes("auth-token-default-ttl-minutes"), a.Settings.Minutes("auth-token-max-ttl-minutes"))
 }
 
@@ -91,8 +101,8 @@ func tokenTTL(asked int64, standard, most time.Duration) (ttl time.Duration, cut
 	return ttl, false, nil
 }
 
-// CreateToken makes a token of the caller; the answer is the only one that shows its key.
-func (a *API) CreateToken(c *Request, in norman.Input) (route.Answer, error) {
+// Create makes a token of the caller; the answer is the only one that shows its key.
+func (a Tokens) Create(c *Request, in norman.Input) (route.Answer, error) {
 	description, err := describe(in)
 	if err != nil {
 		return route.Answer{}, err
@@ -101,7 +111,7 @@ func (a *API) CreateToken(c *Request, in norman.Input) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	if _, ok := a.visibleCluster(c.Call, clusterID); clusterID != "" && !ok {
+	if _, ok := visibleCluster(a.State, c.Call, clusterID); clusterID != "" && !ok {
 		return route.Answer{}, norman.Invalid(norman.InvalidReference, "clusterId", "there is no cluster %q", clusterID)
 	}
 	asked, err := in.Int("ttl")
@@ -121,39 +131,33 @@ func (a *API) CreateToken(c *Request, in norman.Input) (route.Answer, error) {
 	})
 }
 
-func (a *API) issue(c *Request, t records.Token) (route.Answer, error) {
+func (a Tokens) issue(c *Request, t records.Token) (route.Answer, error) {
 	text, t, err := a.Auth.IssueToken(c.Ctx(), t)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	return a.Issued(c.Call, t, text), nil
+	return c.api.Issued(c.Call, t, text), nil
 }
 
-// Issued shows a new token with its text, for the only time.
-func (a *API) Issued(c *route.Call, t records.Token, text string) route.Answer {
-	r := &Request{Call: c, api: a, kind: a.kindOf("token")}
-	return a.shown(r, http.StatusCreated, a.tokenObject(c, t), map[string]any{"token": text})
-}
-
-// UpdateToken changes the description and nothing else.
-func (a *API) UpdateToken(c *Request, in norman.Input) (route.Answer, error) {
+// Update changes the description and nothing else.
+func (a Tokens) Update(c *Request, in norman.Input) (route.Answer, error) {
 	description, err := describe(in)
 	if err != nil {
 		return route.Answer{}, err
 	}
 	if !in.Has("description") {
-		return a.shown(c, http.StatusOK, c.object, nil), nil
+		return c.Shown(http.StatusOK, c.object), nil
 	}
 	t, err := a.Auth.DescribeToken(c.Ctx(), c.id, description)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	object := a.tokenObject(c.Call, t)
-	return a.shown(c, http.StatusOK, object, nil), nil
+	object := a.object(c.Call, t)
+	return c.Shown(http.StatusOK, object), nil
 }
 
-// RemoveToken ends a token, but not the session that asks for it.
-func (a *API) RemoveToken(c *Request) (route.Answer, error) {
+// Remove ends a token, but not the session that asks for it.
+func (a Tokens) Remove(c *Request) (route.Answer, error) {
 	if c.id == c.Who.TokenName && c.Who.Session {
 		return route.Answer{}, norman.Invalid(norman.InvalidState, "", "this is the token of the session that asks: log out instead")
 	}
@@ -161,7 +165,7 @@ func (a *API) RemoveToken(c *Request) (route.Answer, error) {
 }
 
 // Logout ends the session; a token that was not made by a login stays.
-func (a *API) Logout(c *Request) (route.Answer, error) {
+func (a Tokens) Logout(c *Request) (route.Answer, error) {
 	auth.EndSession(c.W)
 	if !c.Who.Session {
 		return route.Answer{Status: http.StatusOK}, nil
@@ -170,7 +174,7 @@ func (a *API) Logout(c *Request) (route.Answer, error) {
 }
 
 // LogoutAll ends all sessions of the caller.
-func (a *API) LogoutAll(c *Request) (route.Answer, error) {
+func (a Tokens) LogoutAll(c *Request) (route.Answer, error) {
 	auth.EndSession(c.W)
 	return route.Answer{Status: http.StatusOK}, a.Auth.RevokeSessions(c.Ctx(), c.Who.UserID, "")
 }

@@ -83,7 +83,7 @@ func TestAsk(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		request desired.Request
-		says string
+		says    string
 	}{
 		"no kind":       {desired.Request{Kind: "dance"}, "is not a kind of operation"},
 		"no encryption": {desired.Request{Kind: operations.KindRotateKeys}, "no Secret is encrypted: set services.kube-api.secrets_encryption_config.enabled: true in the document, and apply it"},
