@@ -19,9 +19,9 @@ import (
 // question for /ping or a new CA, and no other client that shares the request; without it the usual pauses count.
 func TestAServerThatShedsLoadIsLeftAlone(t *testing.T) {
 	for _, tc := range []struct {
-		status int
-		request   string
-		heeded bool
+		status  int
+		request string
+		heeded  bool
 	}{{429, "300", true}, {503, "300", true}, {503, "", false}, {429, "soon", false}, {500, "300", false}} {
 		t.Run(fmt.Sprintf("%d %s", tc.status, tc.request), func(t *testing.T) {
 			var asked atomic.Int32
