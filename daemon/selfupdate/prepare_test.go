@@ -157,8 +157,8 @@ func TestBeginFromAServer(t *testing.T) {
 // TestAServerWithTooMuchToDoIsAskedWhenItSays: a fleet that updates in one moment does not press it, and is updated after all.
 func TestAServerWithTooMuchToDoIsAskedWhenItSays(t *testing.T) {
 	type answer struct {
-		status int
-		request   string
+		status  int
+		request string
 	}
 	for _, tc := range []struct {
 		name    string

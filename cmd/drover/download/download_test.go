@@ -91,12 +91,12 @@ func TestToFile(t *testing.T) {
 	}
 	damaged := func(context.Context, *os.File, int64) error { return errors.New("it is damaged") }
 	for _, tc := range []struct {
-		name   string
-		serve  http.HandlerFunc
-		before map[string]string
-		request   Request
-		after  map[string]string
-		err    string
+		name    string
+		serve   http.HandlerFunc
+		before  map[string]string
+		request Request
+		after   map[string]string
+		err     string
 	}{
 		{"whole", whole(content), nil, Request{}, map[string]string{"f": content}, ""},
 		{"with its checksum", with(sumHeader, strings.ToUpper(hash), whole(content)), nil, Request{}, map[string]string{"f": content}, ""},
