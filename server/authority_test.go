@@ -23,9 +23,10 @@ func startAlone(t *testing.T, dir string, newAuthority bool) error {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Options{
-			DataDir: dir, Listen: "127.0.0.1:0", AssetsDir: t.TempDir(), BootstrapPassword: "a long first password", NewAuthority: newAuthority,
-			Store: store.Options{UnsafeNoFsync: true}, Environ: func(string) string { return "" }, Out: io.Discard, Now: time.Now,
-			Logger: slog.New(signalling{slog.DiscardHandler, "serving", serves}),
+			DataDir: dir, Listen: "127.0.0.1:0", AssetsDir: t.TempDir(), BootstrapPassword: "a long first password", Certificate: Certificate{NewAuthority: newAuthority},
+			Store: store.Options{UnsafeNoFsync: true}, Process: Process{
+				Environ: func(string) string { return "" }, Out: io.Discard, Now: time.Now, Logger: slog.New(signalling{slog.DiscardHandler, "serving", serves}),
+			},
 		})
 	}()
 	select {

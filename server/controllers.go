@@ -63,7 +63,7 @@ func newControllers(d *data, i *identity, w *ways) *controllers {
 	c.events = events.New(events.Options{State: d.state, Now: d.Now, Logger: d.Logger})
 	c.clusters = clusters.New(clusters.Options{
 		State: d.state, Versions: d.versions.Data, RKE1Versions: d.rke1, InstallerImage: d.installerImage, DefaultRegistry: d.defaultRegistry,
-		Watching: w.hosts.Watching, Tunnel: w.hosts.Tunnel, API: w.clusters.API,
+		Hosts: w.hosts, API: w.clusters.API,
 		Nodes: c.nodes, Tracer: d.Tracer, Observe: c.measured, Logger: d.Logger, Now: d.Now,
 	})
 	c.applier = &asked.Applier{

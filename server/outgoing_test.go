@@ -70,7 +70,7 @@ spec:
 func TestRKE1ClustersNameNothingInside(t *testing.T) {
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }))
 	defer inside.Close()
-	d := &data{Options: Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}, outgoing: &outgoing.Outgoing{}}
+	d := &data{Options: Options{DataDir: t.TempDir(), Process: Process{Logger: slog.New(slog.DiscardHandler)}}, outgoing: &outgoing.Outgoing{}}
 	if err := d.readRKE1Versions(t.Context()); err != nil {
 		t.Fatal(err)
 	}

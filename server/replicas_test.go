@@ -54,8 +54,10 @@ func startWhole(t *testing.T, endpoint, keys string, more ...func(*Options)) *wh
 	ended := make(chan error, 1)
 	o := Options{
 		DataDir: s.dir, Listen: address, ServerURL: s.url, PeerURL: s.url, AssetsDir: t.TempDir(), BootstrapPassword: "a long first password",
-		Store:   options,
-		Environ: func(string) string { return "" }, Out: io.Discard, Logger: slog.New(slog.NewTextHandler(s.logged, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: time.Now,
+		Store: options,
+		Process: Process{
+			Environ: func(string) string { return "" }, Out: io.Discard, Logger: slog.New(slog.NewTextHandler(s.logged, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: time.Now,
+		},
 	}
 	for _, f := range more {
 		f(&o)

@@ -40,14 +40,7 @@ type Options struct {
 	Listen string
 	// ServerURL is the address that hosts and people use; empty takes this host's.
 	ServerURL string
-	// TLSNames are further names and addresses that the server's own certificate is good for.
-	TLSNames []string
-	// CertFile, KeyFile and CAFile are a certificate of an outside authority instead of the
-	// server's own; CAFile is what agents pin, empty when a public authority signed it.
-	CertFile, KeyFile, CAFile string
-	// NewAuthority takes an authority other than the one that the store knows, a new one if
-	// there is none: hosts that joined before do not trust it.
-	NewAuthority bool
+	Certificate
 	// Store says where documents are kept; its DataDir is filled in.
 	Store store.Options
 	// AssetsDir holds the agents that hosts download; empty takes those inside the binary.
@@ -60,6 +53,23 @@ type Options struct {
 	Backups backup.Schedule
 	// BootstrapPassword is the first administrator's; empty makes one and prints it once.
 	BootstrapPassword string
+	Process
+}
+
+// Certificate is what the server is known by.
+type Certificate struct {
+	// TLSNames are further names and addresses that the server's own certificate is good for.
+	TLSNames []string
+	// CertFile, KeyFile and CAFile are a certificate of an outside authority instead of the
+	// server's own; CAFile is what agents pin, empty when a public authority signed it.
+	CertFile, KeyFile, CAFile string
+	// NewAuthority takes an authority other than the one that the store knows, a new one if
+	// there is none: hosts that joined before do not trust it.
+	NewAuthority bool
+}
+
+// Process is what the server has of the process that it runs in.
+type Process struct {
 	// Environ is os.Getenv.
 	Environ func(string) string
 	// Out gets what the person who starts the server has to see.

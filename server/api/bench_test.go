@@ -232,10 +232,7 @@ func (b *bench) wire(o benchOptions) {
 	agents.Handle("/v1-drover/relay", room)
 	control := clusters.New(clusters.Options{
 		State: b.st, Versions: func() *versions.Data { return known }, InstallerImage: func() string { return "" }, Logger: log, Now: b.now,
-		Nodes:    noNodes{},
-		Watching: func(string) (time.Time, bool) { return time.Time{}, false },
-		API:      func(records.ClusterKey) observed.API { return observed.API{} },
-		Tunnel:   func(records.Subject) observed.Tunnel { return observed.Tunnel{} },
+		Nodes: noNodes{}, Hosts: noHosts{}, API: func(records.ClusterKey) observed.API { return observed.API{} },
 	})
 	b.events = events.New(events.Options{State: b.st, Now: b.now, Logger: log})
 	if b.audit, err = audit.Open(audit.Options{
@@ -573,6 +570,12 @@ func (r result) golden(t *testing.T, name string, replace ...string) {
 }
 
 func discard(r *http.Response) { _, _ = io.Copy(io.Discard, r.Body); _ = r.Body.Close() }
+
+// noHosts has no host connected.
+type noHosts struct{}
+
+func (noHosts) Watching(string) (time.Time, bool)      { return time.Time{}, false }
+func (noHosts) Tunnel(records.Subject) observed.Tunnel { return observed.Tunnel{} }
 
 // noNodes performs no orders.
 type noNodes struct{}

@@ -45,10 +45,9 @@ func newBed(t *testing.T) *bed {
 	}
 	data := func() *versions.Data { return known }
 	decides := control.New(control.Options{
-		State: st, Versions: data, InstallerImage: func() string { return "" }, Nodes: noNodes{},
-		Watching: func(string) (time.Time, bool) { return now(), false },
-		API:      func(records.ClusterKey) observed.API { return observed.API{Cause: "no tunnel is open"} },
-		Logger:   log, Now: now,
+		State: st, Versions: data, InstallerImage: func() string { return "" }, Nodes: noNodes{}, Hosts: noHosts{},
+		API:    func(records.ClusterKey) observed.API { return observed.API{Cause: "no tunnel is open"} },
+		Logger: log, Now: now,
 	})
 	return &bed{T: t, state: st, known: known, applier: &clusters.Applier{State: st, Preview: decides.Preview, Versions: data, Now: now}}
 }
@@ -56,7 +55,14 @@ func newBed(t *testing.T) *bed {
 type noNodes struct{}
 
 func (noNodes) Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
-func (noNodes) Want(records.ClusterKey, []pass.NodeOrder)                        {}
+
+// noHosts has no host connected.
+type noHosts struct{}
+
+func (noHosts) Watching(string) (time.Time, bool)      { return time.Time{}, false }
+func (noHosts) Tunnel(records.Subject) observed.Tunnel { return observed.Tunnel{} }
+
+func (noNodes) Want(records.ClusterKey, []pass.NodeOrder) {}
 
 func (b *bed) apply(text string) []clusters.Result {
 	b.Helper()

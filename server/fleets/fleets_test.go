@@ -91,14 +91,19 @@ func (deliveries) Passed(time.Duration)       {}
 func (deliveries) Failed()                    {}
 func (deliveries) Ended(operations.Operation) {}
 
+// connected are hosts whose agents all hold their watch open.
+type connected struct{}
+
+func (connected) Watching(string) (time.Time, bool)      { return noon(), true }
+func (connected) Tunnel(records.Subject) observed.Tunnel { return observed.Tunnel{} }
+
 func (b *bed) controller(delivered func(bool)) *clusters.Controller {
 	return clusters.New(clusters.Options{
 		State: b.state, Versions: func() *versions.Data { return &versions.Data{} }, InstallerImage: func() string { return "" },
-		Nodes:    noNodes{},
-		Watching: func(string) (time.Time, bool) { return noon(), true },
-		API:      func(records.ClusterKey) observed.API { return observed.API{} },
-		Observe:  deliveries(delivered),
-		Logger:   slog.New(slog.DiscardHandler), Now: noon,
+		Nodes: noNodes{}, Hosts: connected{},
+		API:     func(records.ClusterKey) observed.API { return observed.API{} },
+		Observe: deliveries(delivered),
+		Logger:  slog.New(slog.DiscardHandler), Now: noon,
 	})
 }
 

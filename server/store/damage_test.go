@@ -54,7 +54,7 @@ func TestADamagedStoreEndsWithASentence(t *testing.T) {
 			closeStore(t, s)
 			c.damage(t, filepath.Join(dir, etcdName, "member"))
 			began := time.Now()
-			damaged, err := Open(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true, startLimit: 5 * time.Second}, NewCollection[note]("notes", false))
+			damaged, err := Open(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true, limits: limits{startLimit: 5 * time.Second}}, NewCollection[note]("notes", false))
 			if err == nil {
 				_ = damaged.Close()
 				t.Fatal("it opened")

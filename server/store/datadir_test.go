@@ -286,7 +286,7 @@ func TestFullDatabase(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	// One document is alive; all the rest is history.
-	o := Options{DataDir: dir, quotaBytes: 8 << 20}
+	o := Options{DataDir: dir, limits: limits{quotaBytes: 8 << 20}}
 	s, notes, _ := openNotesWith(t, o)
 	body := make([]byte, 500<<10)
 	d := must(notes.Create(t.Context(), "a", note{Body: body}))(t)

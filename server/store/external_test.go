@@ -440,7 +440,7 @@ func TestCatchUp(t *testing.T) {
 	defer closeStore(t, writer)
 	line := newCable(t, e.address)
 	s, seen, _ := openNotesWith(t, Options{
-		KeyFile: filepath.Join(dir, "encryption.key"), Endpoints: []string{"https://" + line.Addr().String()}, TLS: e.tls, writeLimit: 3 * time.Second,
+		KeyFile: filepath.Join(dir, "encryption.key"), Endpoints: []string{"https://" + line.Addr().String()}, TLS: e.tls, limits: limits{writeLimit: 3 * time.Second},
 	})
 	defer closeStore(t, s)
 	for i, name := range []string{"a", "b", "c"} {
@@ -476,7 +476,7 @@ func TestStaleWhileCutOff(t *testing.T) {
 	c := NewCollection[note]("notes", false)
 	const limit = 2 * time.Second
 	s := must(Open(t.Context(), Options{
-		DataDir: t.TempDir(), Endpoints: []string{"https://" + line.Addr().String()}, TLS: e.tls, staleAfter: limit, writeLimit: limit,
+		DataDir: t.TempDir(), Endpoints: []string{"https://" + line.Addr().String()}, TLS: e.tls, limits: limits{staleAfter: limit, writeLimit: limit},
 	}, c))(t)
 	t.Cleanup(func() { closeStore(t, s) })
 	became := make(chan struct{}, 1)

@@ -57,11 +57,11 @@ func TestHistoryIsDueByAge(t *testing.T) {
 // TestOldHistoryIsDropped: what was written long ago is gone from etcd, and what was written just now is not.
 func TestOldHistoryIsDropped(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {
-		dropsHistory(t, Options{DataDir: t.TempDir(), UnsafeNoFsync: true, historyBytes: 4 << 10})
+		dropsHistory(t, Options{DataDir: t.TempDir(), UnsafeNoFsync: true, limits: limits{historyBytes: 4 << 10}})
 	})
 	t.Run("external", func(t *testing.T) {
 		e := startExternalEtcd(t)
-		dropsHistory(t, Options{DataDir: t.TempDir(), Endpoints: []string{"https://" + e.address}, TLS: e.tls, historyAge: 100 * time.Millisecond})
+		dropsHistory(t, Options{DataDir: t.TempDir(), Endpoints: []string{"https://" + e.address}, TLS: e.tls, limits: limits{historyAge: 100 * time.Millisecond}})
 	})
 }
 

@@ -46,7 +46,11 @@ type Options struct {
 	// a crash of the machine loses writes. Tests and benchmarks only.
 	UnsafeNoFsync bool
 
-	// For tests only.
+	limits // for tests only
+}
+
+// limits are those of etcd.
+type limits struct {
 	quotaBytes int64         // of the embedded etcd; default 8 GiB
 	startLimit time.Duration // of the embedded etcd; default 5 min
 	staleAfter time.Duration // default 10 s

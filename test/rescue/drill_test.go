@@ -61,8 +61,10 @@ func (o *office) start() {
 	ended := make(chan error, 1)
 	options := server.Options{
 		DataDir: o.dir, Listen: o.address, ServerURL: o.url, AssetsDir: o.TempDir(), BootstrapPassword: "a long first password",
-		Store: store.Options{UnsafeNoFsync: true}, Environ: func(string) string { return "" }, Out: io.Discard,
-		Logger: slog.New(slog.NewTextHandler(o.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), Now: time.Now,
+		Store: store.Options{UnsafeNoFsync: true}, Process: server.Process{
+			Environ: func(string) string { return "" }, Out: io.Discard,
+			Logger: slog.New(slog.NewTextHandler(o.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), Now: time.Now,
+		},
 	}
 	options.Backups.Dir, options.Backups.Every, options.Backups.Keep = o.backups, time.Hour, 2
 	go func() { ended <- server.Run(ctx, options) }()

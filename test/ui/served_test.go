@@ -113,12 +113,8 @@ func (s *served) options(quiet *slog.Logger) api.Options {
 	data := func() *versions.Data { return known }
 	now := time.Now
 	register := registration.New(registration.Options{State: s.st, Settings: s.set, Now: now})
-	watching := func(string) (time.Time, bool) { return now().Add(-time.Hour), true }
 	control := clusters.New(clusters.Options{
-		State: s.st, Versions: data, InstallerImage: func() string { return "" }, Logger: quiet, Now: now, Watching: watching, API: s.clusterSeen, Nodes: noNodes{},
-		Tunnel: func(records.Subject) observed.Tunnel {
-			return observed.Tunnel{Connected: true, Since: now().Add(-time.Hour)}
-		},
+		State: s.st, Versions: data, InstallerImage: func() string { return "" }, Logger: quiet, Now: now, Hosts: connected{}, API: s.clusterSeen, Nodes: noNodes{},
 	})
 	persons := &people.People{State: s.st, Auth: s.auth, Now: now, Log: quiet}
 	outside, err := logins.New(logins.Options{State: s.st, Auth: s.auth, People: persons, Settings: s.set, Secret: "a secret of all servers", Outgoing: new(outgoing.Outgoing), Now: now, Logger: quiet})
@@ -135,7 +131,7 @@ func (s *served) options(quiet *slog.Logger) api.Options {
 		Work: api.Work{
 			Clusters: &asked.Applier{State: s.st, Versions: data, Preview: control.Preview, Now: now}, PreviewOperation: control.PreviewOperation,
 			PreviewFleet: control.PreviewFleet,
-			Rehearsals: &rehearsals.Service{State: s.st, Snapshots: &etcdops.Service{State: s.st, Now: now}, Watching: watching, Now: now, Logger: quiet,
+			Rehearsals: &rehearsals.Service{State: s.st, Snapshots: &etcdops.Service{State: s.st, Now: now}, Watching: connected{}.Watching, Now: now, Logger: quiet,
 				InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" }, Server: func() (url, ca string) { return "https://drover.example", "" }},
 		},
 		Logger: quiet,
@@ -167,6 +163,14 @@ func (s *served) clusterSeen(key records.ClusterKey) observed.API {
 
 // noNodes performs no orders.
 type noNodes struct{}
+
+// connected are hosts that have been connected for an hour.
+type connected struct{}
+
+func (connected) Watching(string) (time.Time, bool) { return time.Now().Add(-time.Hour), true }
+func (connected) Tunnel(records.Subject) observed.Tunnel {
+	return observed.Tunnel{Connected: true, Since: time.Now().Add(-time.Hour)}
+}
 
 func (noNodes) Work(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
 func (noNodes) Want(records.ClusterKey, []pass.NodeOrder)                        {}

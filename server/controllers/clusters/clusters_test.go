@@ -63,14 +63,27 @@ func newBed(t *testing.T) *bed {
 	}
 	b.control = New(Options{
 		State: st, Versions: func() *versions.Data { return known }, InstallerImage: func() string { return "" },
-		Nodes:    noNodes{},
-		Watching: func(string) (time.Time, bool) { b.mu.Lock(); defer b.mu.Unlock(); return b.now, b.here },
-		API:      func(records.ClusterKey) observed.API { b.mu.Lock(); defer b.mu.Unlock(); return b.api },
-		Logger:   slog.New(slog.DiscardHandler), Now: b.clock,
+		Nodes: noNodes{}, Hosts: seenHosts{bed: b},
+		API:    func(records.ClusterKey) observed.API { b.mu.Lock(); defer b.mu.Unlock(); return b.api },
+		Logger: slog.New(slog.DiscardHandler), Now: b.clock,
 	})
 	b.applier = &asked.Applier{State: st, Preview: b.control.Preview, Versions: func() *versions.Data { return known }, Now: b.clock}
 	return b
 }
+
+// seenHosts are hosts of which all agents are as the bed says, and the tunnels as tunnel.
+type seenHosts struct {
+	*bed
+	tunnel func(records.Subject) observed.Tunnel
+}
+
+func (h seenHosts) Watching(string) (time.Time, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now, h.here
+}
+
+func (h seenHosts) Tunnel(of records.Subject) observed.Tunnel { return h.tunnel(of) }
 
 func (b *bed) clock() time.Time { b.mu.Lock(); defer b.mu.Unlock(); return b.now }
 

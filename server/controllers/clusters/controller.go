@@ -52,12 +52,7 @@ type Options struct {
 	InstallerImage func() string
 	// DefaultRegistry gives the server's default registry; nil for none.
 	DefaultRegistry func() string
-	// Watching says whether a machine's agent holds its watch open, and since when; since when
-	// it is gone when it does not.
-	Watching func(planSecretKey string) (since time.Time, connected bool)
-	// Tunnel says whether a Docker host has a tunnel to any server, and since when; since when it
-	// has none otherwise, zero when that is not known, and the reason if it is.
-	Tunnel func(records.Subject) observed.Tunnel
+	Hosts           Hosts
 	// API is what the server sees of a cluster's own API.
 	API   func(records.ClusterKey) observed.API
 	Nodes Nodes
@@ -67,6 +62,16 @@ type Options struct {
 	Observe Observer
 	Logger  *slog.Logger
 	Now     func() time.Time
+}
+
+// Hosts says which hosts are connected.
+type Hosts interface {
+	// Watching says whether a machine's agent holds its watch open, and since when; since when
+	// it is gone when it does not.
+	Watching(planSecretKey string) (since time.Time, connected bool)
+	// Tunnel says whether a host or an imported cluster has a tunnel to any server, and since when; since when it
+	// has none otherwise, zero when that is not known, and the reason if it is.
+	Tunnel(records.Subject) observed.Tunnel
 }
 
 // Nodes performs orders on the nodes of clusters.

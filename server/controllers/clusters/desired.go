@@ -62,7 +62,7 @@ func (c *Controller) gather(cluster store.Document[records.Cluster], given ...ob
 		}
 	}
 	if cluster.Value.Spec.Imported() {
-		s.Import.Tunnel = c.Tunnel(records.ClusterSubject(cluster.Value.ID))
+		s.Import.Tunnel = c.Hosts.Tunnel(records.ClusterSubject(cluster.Value.ID))
 		if d, ok := c.State.ClusterAgents.Get(string(key)); ok {
 			s.Import.Agent = &d.Value
 		}
@@ -110,9 +110,9 @@ func (c *Controller) members(key records.ClusterKey, docker bool, work map[recor
 		kept[i].machine = d
 		m := pass.Machine{Machine: &d.Value, Work: work[records.MachineKey(d.Key)]}
 		if docker {
-			m.Tunnel = c.Tunnel(d.Value.Subject())
+			m.Tunnel = c.Hosts.Tunnel(d.Value.Subject())
 		} else {
-			m.Agent.Since, m.Agent.Connected = c.Watching(records.MachineKey(d.Key).PlanSecret())
+			m.Agent.Since, m.Agent.Connected = c.Hosts.Watching(records.MachineKey(d.Key).PlanSecret())
 		}
 		if secret, ok := c.State.PlanSecrets.Get(records.MachineKey(d.Key).PlanSecret()); ok {
 			kept[i].secret, m.Secret, m.SecretRevision = secret, &kept[i].secret.Value, secret.Revision

@@ -41,14 +41,14 @@ func follow(b *bed, key string) (next func() records.MachineStatus) {
 func TestADockerClusterFollowsItsTunnels(t *testing.T) {
 	b := newBed(t)
 	var connected observed.Tunnel
-	b.control.Tunnel = func(subject records.Subject) observed.Tunnel {
+	b.control.Hosts = seenHosts{bed: b, tunnel: func(subject records.Subject) observed.Tunnel {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if subject != b.subject {
 			return observed.Tunnel{}
 		}
 		return connected
-	}
+	}}
 	id := b.apply(dockyard)[0].ID
 	if len(id) != len("c-abcde") {
 		t.Errorf("ID = %s", id)
