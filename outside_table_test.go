@@ -94,7 +94,7 @@ var places = map[string]struct {
 		why: "Files are those that the user names and those beside them; names of certificates come from pki.Requests of the " +
 			"config that config/check has checked, and here dials on this host, for a cluster of this host alone.",
 		sites: []string{
-			"dial in here", "file in App.configCommand", "file in App.open", "file in App.removeCommand", "file in App.versionCommand", "file in administrator",
+			"dial in here", "file in writeNew", "file in App.open", "file in App.removeCommand", "file in App.versionCommand", "file in administrator",
 			"file in bucket.of", "file in cluster.lock ×2", "file in cluster.saveKubeconfig", "file in cluster.writeRequests ×3",
 			"file in read", "file in readLive",
 		},

@@ -26,13 +26,11 @@ const (
 // ratchet is by how much the tree is over each limit: a number may only fall. The change that gets below one writes the new number here; the
 // test says which. At zero the line goes, as the limit then stands by itself.
 var ratchet = map[string]int{
-	"depth":    3,
-	"imports":  169,
-	"fields":   75,
-	"methods":  352,
-	"function": 67,
-	"file":     376,
-	"server":   86323, // lines of the server, which must not grow
+	"depth":   3,
+	"imports": 169,
+	"fields":  72,
+	"methods": 352,
+	"server":  86323, // lines of the server, which must not grow
 }
 
 // TestSizes holds packages, types, functions and files to a size that can be read at one sitting.

@@ -3,6 +3,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,27 +59,7 @@ func New(o Options) (*Engine, error) {
 	case len(o.Supervisor) == 0:
 		return nil, errors.New("apply: no supervisor command is set")
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Path == "" {
-		o.Path = os.Getenv("PATH")
-	}
-	if o.Env == nil {
-		o.Env = func() []string { return BaseEnv(os.Environ()) }
-	}
-	if o.OutputLimit <= 0 {
-		o.OutputLimit = defaultOutputLimit
-	}
-	if o.Quiet <= 0 {
-		o.Quiet = usualQuiet
-	}
-	if o.PeriodicPatience <= 0 {
-		o.PeriodicPatience = defaultPatience
-	}
+	o.fill()
 	// Ledgers name the host's files and instructions.
 	if err := durable.ClosedDir(o.LedgerDir, func(name string) bool {
 		return strings.Contains(name, ".json") || strings.Contains(name, ".supervisor") || strings.Contains(name, ".reported")
@@ -110,6 +91,23 @@ func New(o Options) (*Engine, error) {
 		e.spares.fill()
 	}
 	return e, nil
+}
+
+// fill fills in what has a default.
+func (o *Options) fill() {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Env == nil {
+		o.Env = func() []string { return BaseEnv(os.Environ()) }
+	}
+	o.Path = cmp.Or(o.Path, os.Getenv("PATH"))
+	o.OutputLimit = cmp.Or(max(o.OutputLimit, 0), defaultOutputLimit)
+	o.Quiet = cmp.Or(max(o.Quiet, 0), usualQuiet)
+	o.PeriodicPatience = cmp.Or(max(o.PeriodicPatience, 0), defaultPatience)
 }
 
 // Close waits for what the engine does in the background, after the contexts of all calls

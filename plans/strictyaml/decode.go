@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -300,91 +299,6 @@ func fieldsOf(t reflect.Type, tag string) map[string]reflect.StructField {
 	return fields
 }
 
-func (d *decoder) mapping(where *at, n *yaml.Node, v reflect.Value) {
-	m := reflect.MakeMap(v.Type())
-	d.pairs(where, n, func(key string, _, val *yaml.Node) {
-		item := reflect.New(v.Type().Elem()).Elem()
-		d.value(where.key(key), val, item)
-		m.SetMapIndex(reflect.ValueOf(key), item)
-	})
-	v.Set(m)
-}
-
-func (d *decoder) list(where *at, n *yaml.Node, v reflect.Value) {
-	if n.Kind != yaml.SequenceNode || n.ShortTag() != "!!seq" {
-		d.wrongType(where, n, "a list", "")
-		return
-	}
-	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
-	for i, item := range n.Content {
-		d.value(where.index(i), item, list.Index(i))
-	}
-	v.Set(list)
-}
-
-// pairs walks a mapping and refuses repeated keys and keys that are not plain text.
-func (d *decoder) pairs(where *at, n *yaml.Node, each func(key string, k, val *yaml.Node)) {
-	if n.Kind != yaml.MappingNode || n.ShortTag() != "!!map" {
-		d.wrongType(where, n, "a mapping", "")
-		return
-	}
-	d.unseen(where, n, map[string]int{}, each)
-}
-
-// unseen visits the pairs of a mapping, and of those that it merges, except for the keys that
-// were there before. Its own keys then were, too.
-func (d *decoder) unseen(where *at, n *yaml.Node, before map[string]int, each func(key string, k, val *yaml.Node)) {
-	seen := map[string]int{}
-	var merged []*yaml.Node
-	for i := 0; i+1 < len(n.Content) && len(d.errs) < maxErrors; i += 2 {
-		k, val := n.Content[i], n.Content[i+1]
-		if k.Tag == "!!merge" && d.MergeKeys {
-			merged = append(merged, val)
-			continue
-		}
-		if k.Kind != yaml.ScalarNode || k.Tag == "!!merge" {
-			e := Error{Path: where.String(), In: where.String(), Kind: BadKey, Reason: "has a key that is not plain text; write the fields out"}
-			if k.Tag == "!!merge" {
-				e.Kind = Merge
-			}
-			d.add(e, k)
-			continue
-		}
-		if first, ok := seen[k.Value]; ok {
-			d.add(Error{
-				Path: where.key(k.Value).String(), In: where.String(), Kind: Repeated, Key: cut(k.Value),
-				Reason: fmt.Sprintf("stands here a second time, first on line %d", first),
-			}, k)
-			continue
-		}
-		seen[k.Value] = k.Line
-		if _, ok := before[k.Value]; !ok {
-			each(k.Value, k, val)
-		}
-	}
-	maps.Copy(before, seen)
-	for _, from := range merged {
-		d.merge(where, from, before, each)
-	}
-}
-
-// merge visits what "<<" names: a mapping, or a list of them, the first of which wins.
-func (d *decoder) merge(where *at, from *yaml.Node, before map[string]int, each func(key string, k, val *yaml.Node)) {
-	if from.Kind == yaml.AliasNode {
-		from = from.Alias
-	}
-	switch from.Kind {
-	case yaml.MappingNode:
-		d.unseen(where, from, before, each)
-	case yaml.SequenceNode:
-		for _, item := range from.Content {
-			d.merge(where, item, before, each)
-		}
-	default:
-		d.wrongType(where, from, "a mapping", "")
-	}
-}
-
 // free reads a value of any shape: maps by text, lists, text, bool, int64, float64.
 func (d *decoder) free(where *at, n *yaml.Node) any {
 	switch n.Kind {
@@ -437,84 +351,4 @@ func (d *decoder) whole(where *at, n *yaml.Node) any {
 		return nil
 	}
 	return i
-}
-
-// leadingZero: 0644 is 420 to some readers and 644 to others; its author means the digits.
-func leadingZero(number string) bool {
-	number = strings.TrimLeft(number, "+-")
-	return len(number) > 1 && number[0] == '0' && number[1] >= '0' && number[1] <= '9'
-}
-
-func shape(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.MappingNode:
-		return "a mapping"
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case quoted(n):
-		return Quoted
-	}
-	return "a single value"
-}
-
-// Quoted is the Error.Got of a text in quotes.
-const Quoted = "a text in quotes"
-
-func describe(n *yaml.Node) string {
-	if n.Kind != yaml.ScalarNode {
-		return shape(n)
-	}
-	switch n.Tag {
-	case "!!int", "!!float":
-		return "the number " + cut(n.Value)
-	case "!!bool":
-		return "the truth value " + cut(n.Value)
-	case "!!timestamp":
-		return "the date " + cut(n.Value)
-	default:
-		return fmt.Sprintf("the text %q", cut(n.Value))
-	}
-}
-
-// cut bounds what an error repeats of a text.
-func cut(text string) string {
-	if len(text) <= maxQuoted {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxQuoted], "") + "…"
-}
-
-// suggestion names the field that was probably meant.
-func suggestion(key string, fields []string) string {
-	best, distance := "", 4
-	for _, name := range fields {
-		if n := editDistance(strings.ToLower(key), strings.ToLower(name)); n < distance || (n == distance && name < best) {
-			best, distance = name, n
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %s?", best)
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			above := row[j]
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(above+1, row[j-1]+1, diagonal+cost)
-			diagonal = above
-		}
-	}
-	return row[len(b)]
 }

@@ -35,29 +35,8 @@ func (o host) etcd() nodeconfig.Process {
 	if own != o.node.Address {
 		listen, local = own, own
 	}
-	state := "new"
-	if o.Joining {
-		state = "existing"
-	}
 	cert, key := pem(pki.EtcdName(*o.node))
-	f := flags{
-		"name":                        "etcd-" + name(o.node),
-		"data-dir":                    etcdData,
-		"listen-client-urls":          "https://" + address(listen, 2379),
-		"listen-peer-urls":            "https://" + address(listen, 2380),
-		"advertise-client-urls":       "https://" + address(own, 2379),
-		"initial-advertise-peer-urls": "https://" + address(own, 2380),
-		"initial-cluster-token":       "etcd-cluster-1",
-		"initial-cluster":             o.InitialCluster(),
-		"initial-cluster-state":       state,
-		"trusted-ca-file":             caFile,
-		"peer-trusted-ca-file":        caFile,
-		"cert-file":                   cert,
-		"key-file":                    key,
-		"peer-cert-file":              cert,
-		"peer-key-file":               key,
-		"cipher-suites":               "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-	}
+	f := o.etcdFlags(listen, own, cert, key)
 	endpoints := "ETCDCTL_ENDPOINTS=https://" + address(local, 2379)
 	if is, ok := versions.Parse(versions.Tag(o.config.SystemImages.Etcd)); ok {
 		if is.Compare(lastWithPort4001) < 0 {
@@ -94,6 +73,32 @@ func (o host) etcd() nodeconfig.Process {
 		RestartPolicy: "always",
 		User:          o.etcdUser(),
 		HealthCheck:   nodeconfig.HealthCheck{URL: "https://" + address(own, 2379) + "/health"},
+	}
+}
+
+// etcdFlags are those of the newest version.
+func (o host) etcdFlags(listen, own, cert, key string) flags {
+	state := "new"
+	if o.Joining {
+		state = "existing"
+	}
+	return flags{
+		"name":                        "etcd-" + name(o.node),
+		"data-dir":                    etcdData,
+		"listen-client-urls":          "https://" + address(listen, 2379),
+		"listen-peer-urls":            "https://" + address(listen, 2380),
+		"advertise-client-urls":       "https://" + address(own, 2379),
+		"initial-advertise-peer-urls": "https://" + address(own, 2380),
+		"initial-cluster-token":       "etcd-cluster-1",
+		"initial-cluster":             o.InitialCluster(),
+		"initial-cluster-state":       state,
+		"trusted-ca-file":             caFile,
+		"peer-trusted-ca-file":        caFile,
+		"cert-file":                   cert,
+		"key-file":                    key,
+		"peer-cert-file":              cert,
+		"peer-key-file":               key,
+		"cipher-suites":               "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
 	}
 }
 

@@ -69,11 +69,24 @@ type row route.Row
 
 // table is every route. Of two that match a path the first serves it.
 func table(h handlers) []route.Row {
-	open, loggedIn, may := route.Open, route.Login, route.May
-	v3, v1, public, agents := h.v3, h.v1, h.login, h.agents
-	plans, kubeSecrets := route.Own(planToken).For("", auth.PlanSecret).Reveals(), h.kept.Kube(agents, h.kube.Secrets.ListIn)
+	rows := slices.Concat(
+		namespaceRows(h.kube.Namespaces, h.agents), secretRows(h.secrets), // before the row that takes all links of a project
+		hostRows(h), loginRows(h.login, h.v3),
+		managementRows(h), managedRows(h), directoryRows(h), peopleRows(h.v3, h.people), []row{{"*", "/v3/{rest...}", route.Login(), h.v3.Unknown}},
+		droverRows(h), fleetRows(h.own), []row{{"*", "/v1-drover/{rest...}", route.Login(), route.NotFound}},
+		steveRows(h.v1, h.kept), releaseRows(h.releases), extRows(h.ext), kubeRows(h.kube, h.agents, h.kept), pageRows(h.page), clusterRows(h))
+	all := make([]route.Row, len(rows))
+	for i, one := range rows {
+		all[i] = route.Row(one)
+	}
+	return all
+}
 
-	rows := []row{
+// hostRows are what hosts, and servers of each other, ask for.
+func hostRows(h handlers) []row {
+	open, agents := route.Open, h.agents
+	plans, kubeSecrets := route.Own(planToken).For("", auth.PlanSecret).Reveals(), h.kept.Kube(agents, h.kube.Secrets.ListIn)
+	return []row{
 		// What hosts and load balancers ask for.
 		{"GET", "/ping", open(), agents},
 		{"GET", "/healthz", open(), agents},
@@ -81,7 +94,7 @@ func table(h handlers) []route.Row {
 		{"GET", "/rancherversion", open(), agents},
 		{"GET", "/system-agent-install.sh", open(), agents},
 		{"*", "/assets/{rest...}", open(), agents},
-		{"GET", "/metrics", may(auth.Get, auth.Metrics), h.metrics},
+		{"GET", "/metrics", route.May(auth.Get, auth.Metrics), h.metrics},
 
 		// Agents.
 		{"*", "/v3/connect/agent", route.Own(registrationToken), agents},
@@ -110,8 +123,13 @@ func table(h handlers) []route.Row {
 		{"*", "/v1-drover/relay", route.Own(replicaSecret), agents},
 		{"GET", "/v1-drover/relay/sessions", route.Own(replicaSecret), agents},
 		{"GET", "/v1-drover/relay/workers", route.Own(replicaSecret), agents},
+	}
+}
 
-		// Logging in and out.
+// loginRows are logging in and out.
+func loginRows(public *login.API, v3 *management.API) []row {
+	open := route.Open
+	return []row{
 		{"GET", "/v3-public", open(), public.Root},
 		{"GET", "/v3-public/schemas", open(), public.Schemas},
 		{"GET", "/v3-public/authproviders", open(), public.Providers},
@@ -126,19 +144,6 @@ func table(h handlers) []route.Row {
 		{"POST", "/v1-public/login", open().For(auth.Login, auth.Token), public.PlainLogin},
 		{"POST", "/v1/logout", route.Leaving().For(auth.CollectionAction("logout"), auth.Token), v3.Type(v3.Tokens.Logout)},
 	}
-	rows = append(append(append(append(rows, managementRows(h)...), managedRows(h)...), directoryRows(h)...), peopleRows(h.v3, h.people)...)
-	rows = append(secretRows(h.secrets), rows...) // before the row that takes all links of a project
-	rows = append(namespaceRows(h.kube.Namespaces, agents), rows...)
-	rows = append(append(rows, row{"*", "/v3/{rest...}", loggedIn(), v3.Unknown}), droverRows(h)...)
-	rows = append(append(rows, fleetRows(h.own)...), row{"*", "/v1-drover/{rest...}", loggedIn(), route.NotFound})
-	rows = append(append(rows, steveRows(v1, h.kept)...), releaseRows(h.releases)...)
-	rows = append(append(append(rows, extRows(h.ext)...), kubeRows(h.kube, h.agents, h.kept)...), pageRows(h.page)...)
-	rows = append(rows, clusterRows(h)...)
-	all := make([]route.Row, len(rows))
-	for i, one := range rows {
-		all[i] = route.Row(one)
-	}
-	return all
 }
 
 // managed is a kind of the management API at its path: its objects are listed and shown, and what else can be done with them has a
@@ -274,66 +279,6 @@ func peopleRows(v3 *management.API, p *access.API) []row {
 			bindings.update = p.UpdateBinding
 		}
 		rows = append(rows, bindings.rows(v3)...)
-	}
-	return rows
-}
-
-// steveRows are /v1, which is also found as the API of the cluster "local".
-func steveRows(v1 *steve.API, kept *secrets.API) []row {
-	loggedIn, hidden := route.Login, route.Hidden
-	rows := []row{
-		{"GET", "/v1", loggedIn(), v1.Root},
-		{"GET", "/v1/schemas", loggedIn(), v1.Schemas},
-		{"GET", "/v1/schemas/{schema}", loggedIn(), v1.Schemas},
-		{"GET", "/v1/subscribe", loggedIn(), v1.Subscribe},
-		{"GET", "/v1/counts", loggedIn(), v1.Counts},
-		{"POST", "/v1/ext.cattle.io.selfusers", loggedIn(), steve.SelfUser},
-
-		{"GET", "/v1/provisioning.cattle.io.clusters", hidden(auth.ListAll, auth.ProvisionedCluster), v1.List},
-		{"POST", "/v1/provisioning.cattle.io.clusters", hidden(auth.Create, auth.ProvisionedCluster), v1.Type(v1.CreateCluster)},
-		{"GET", "/v1/provisioning.cattle.io.clusters/{namespace}", hidden(auth.ListAll, auth.ProvisionedCluster), v1.List},
-		{"POST", "/v1/provisioning.cattle.io.clusters/{namespace}", hidden(auth.Create, auth.ProvisionedCluster), v1.Type(v1.CreateCluster)},
-		{"GET", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Get, auth.ProvisionedCluster), v1.Get},
-		{"PUT", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Update, auth.ProvisionedCluster), v1.Resource(v1.UpdateCluster)},
-		{"PATCH", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Patch, auth.ProvisionedCluster), v1.Resource(v1.PatchCluster)},
-		{"DELETE", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Remove, auth.ProvisionedCluster), v1.Resource(v1.RemoveCluster)},
-
-		{"GET", "/v1/cluster.x-k8s.io.machines", hidden(auth.ListAll, auth.ClusterMachine), v1.List},
-		{"GET", "/v1/cluster.x-k8s.io.machines/{namespace}", hidden(auth.ListAll, auth.ClusterMachine), v1.List},
-		{"GET", "/v1/cluster.x-k8s.io.machines/{namespace}/{name}", hidden(auth.Get, auth.ClusterMachine), v1.Get},
-
-		{"GET", "/v1/management.cattle.io.clusters", hidden(auth.ListAll, auth.Cluster), v1.List},
-		{"GET", "/v1/management.cattle.io.clusters/{name}", hidden(auth.Get, auth.Cluster), v1.Get},
-		{"POST", "/v1/management.cattle.io.clusters/{name}?action=generateKubeconfig", hidden(auth.Action("generateKubeconfig"), auth.Cluster), v1.Resource(v1.Kubeconfig)},
-	}
-	for _, t := range v1.Others {
-		at, list, get := "/v1/"+t.Schema.Plural(), hidden(auth.ListAll, t.Of), hidden(auth.Get, t.Of)
-		if t.Own { // about each of which May is asked
-			list, get = route.Object(auth.List, t.Of), route.Object(auth.Get, t.Of)
-		}
-		if t.Reveals {
-			list, get = list.Reveals(), get.Reveals()
-		}
-		rows = append(rows, row{"GET", at, list, v1.List})
-		if t.Schema.Namespaced {
-			at += "/{namespace}"
-			rows = append(rows, row{"GET", at, list, v1.List})
-		}
-		rows = append(rows, row{"GET", at + "/{name}", get, v1.Get})
-		if t.Update != nil {
-			rows = append(rows, row{"PUT", at + "/{name}", route.Object(auth.Update, t.Of), v1.Type(steve.UpdateOther)})
-		}
-	}
-	object := route.Object
-	rows = append(rows,
-		row{"POST", "/v1/secrets", object(auth.Create, auth.SharedObject), v1.Type(kept.Create)},
-		row{"POST", "/v1/secrets/{namespace}", object(auth.Create, auth.SharedObject), v1.Type(kept.Create)},
-		row{"PUT", "/v1/secrets/{namespace}/{name}", object(auth.Update, auth.SharedObject), v1.Type(kept.Replace)},
-		row{"DELETE", "/v1/secrets/{namespace}/{name}", object(auth.Remove, auth.SharedObject), v1.Type(kept.Remove)},
-		row{"*", "/v1/{rest...}", loggedIn(), v1.Unknown})
-	for _, one := range rows {
-		one.Pattern = "/k8s/clusters/local" + one.Pattern
-		rows = append(rows, one)
 	}
 	return rows
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/secrets"
+	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/auth"
 )
 
@@ -148,4 +150,64 @@ func fleetRows(own native.API) []row {
 func described(*route.Call) (route.Answer, error) {
 	all, err := docs.OpenAPI()
 	return route.Answer{Status: http.StatusOK, Body: all}, err
+}
+
+// steveRows are /v1, which is also found as the API of the cluster "local".
+func steveRows(v1 *steve.API, kept *secrets.API) []row {
+	loggedIn, hidden := route.Login, route.Hidden
+	rows := []row{
+		{"GET", "/v1", loggedIn(), v1.Root},
+		{"GET", "/v1/schemas", loggedIn(), v1.Schemas},
+		{"GET", "/v1/schemas/{schema}", loggedIn(), v1.Schemas},
+		{"GET", "/v1/subscribe", loggedIn(), v1.Subscribe},
+		{"GET", "/v1/counts", loggedIn(), v1.Counts},
+		{"POST", "/v1/ext.cattle.io.selfusers", loggedIn(), steve.SelfUser},
+
+		{"GET", "/v1/provisioning.cattle.io.clusters", hidden(auth.ListAll, auth.ProvisionedCluster), v1.List},
+		{"POST", "/v1/provisioning.cattle.io.clusters", hidden(auth.Create, auth.ProvisionedCluster), v1.Type(v1.CreateCluster)},
+		{"GET", "/v1/provisioning.cattle.io.clusters/{namespace}", hidden(auth.ListAll, auth.ProvisionedCluster), v1.List},
+		{"POST", "/v1/provisioning.cattle.io.clusters/{namespace}", hidden(auth.Create, auth.ProvisionedCluster), v1.Type(v1.CreateCluster)},
+		{"GET", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Get, auth.ProvisionedCluster), v1.Get},
+		{"PUT", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Update, auth.ProvisionedCluster), v1.Resource(v1.UpdateCluster)},
+		{"PATCH", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Patch, auth.ProvisionedCluster), v1.Resource(v1.PatchCluster)},
+		{"DELETE", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Remove, auth.ProvisionedCluster), v1.Resource(v1.RemoveCluster)},
+
+		{"GET", "/v1/cluster.x-k8s.io.machines", hidden(auth.ListAll, auth.ClusterMachine), v1.List},
+		{"GET", "/v1/cluster.x-k8s.io.machines/{namespace}", hidden(auth.ListAll, auth.ClusterMachine), v1.List},
+		{"GET", "/v1/cluster.x-k8s.io.machines/{namespace}/{name}", hidden(auth.Get, auth.ClusterMachine), v1.Get},
+
+		{"GET", "/v1/management.cattle.io.clusters", hidden(auth.ListAll, auth.Cluster), v1.List},
+		{"GET", "/v1/management.cattle.io.clusters/{name}", hidden(auth.Get, auth.Cluster), v1.Get},
+		{"POST", "/v1/management.cattle.io.clusters/{name}?action=generateKubeconfig", hidden(auth.Action("generateKubeconfig"), auth.Cluster), v1.Resource(v1.Kubeconfig)},
+	}
+	for _, t := range v1.Others {
+		at, list, get := "/v1/"+t.Schema.Plural(), hidden(auth.ListAll, t.Of), hidden(auth.Get, t.Of)
+		if t.Own { // about each of which May is asked
+			list, get = route.Object(auth.List, t.Of), route.Object(auth.Get, t.Of)
+		}
+		if t.Reveals {
+			list, get = list.Reveals(), get.Reveals()
+		}
+		rows = append(rows, row{"GET", at, list, v1.List})
+		if t.Schema.Namespaced {
+			at += "/{namespace}"
+			rows = append(rows, row{"GET", at, list, v1.List})
+		}
+		rows = append(rows, row{"GET", at + "/{name}", get, v1.Get})
+		if t.Update != nil {
+			rows = append(rows, row{"PUT", at + "/{name}", route.Object(auth.Update, t.Of), v1.Type(steve.UpdateOther)})
+		}
+	}
+	object := route.Object
+	rows = append(rows,
+		row{"POST", "/v1/secrets", object(auth.Create, auth.SharedObject), v1.Type(kept.Create)},
+		row{"POST", "/v1/secrets/{namespace}", object(auth.Create, auth.SharedObject), v1.Type(kept.Create)},
+		row{"PUT", "/v1/secrets/{namespace}/{name}", object(auth.Update, auth.SharedObject), v1.Type(kept.Replace)},
+		row{"DELETE", "/v1/secrets/{namespace}/{name}", object(auth.Remove, auth.SharedObject), v1.Type(kept.Remove)},
+		row{"*", "/v1/{rest...}", loggedIn(), v1.Unknown})
+	for _, one := range rows {
+		one.Pattern = "/k8s/clusters/local" + one.Pattern
+		rows = append(rows, one)
+	}
+	return rows
 }

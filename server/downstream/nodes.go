@@ -4,17 +4,24 @@ package downstream
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/tunnel/answers"
 )
 
 // machineLabel is how a node of k3s or RKE2 is found, and nothing else: a name can be taken by another host.
@@ -176,4 +183,54 @@ func readVersion(text []byte) (string, error) {
 		return "", fmt.Errorf("read the API's version: %w", err)
 	}
 	return info.GitVersion, nil
+}
+
+// tooMany is that a cluster has more nodes than are kept.
+func (c *connection) tooMany() *answers.TooLargeError {
+	return &answers.TooLargeError{From: c.from, What: "nodes", Bytes: maxKeptOfNodes}
+}
+
+// nodes lists and watches the cluster's nodes, each request within its time.
+func (c *connection) nodes() cache.ListerWatcher {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			ctx, cancel := context.WithTimeout(ctx, pagesLimit)
+			defer cancel()
+			// Not from a cache of this API server, which may be behind what another one has shown; and of each page only what is kept.
+			list, size := &corev1.NodeList{}, int64(0)
+			version, err := bounds.Each(ctx, bounds.Nodes, metav1.ListOptions{}, c.client.CoreV1().Nodes().List, func(node *corev1.Node) error {
+				node = slimNode(node)
+				if size += sizeOfNode(node); size > maxKeptOfNodes {
+					return c.tooMany()
+				}
+				list.Items = append(list.Items, *node)
+				return nil
+			})
+			list.ResourceVersion = version
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			// The API's own limit makes the watch end before ours takes its silence for death.
+			seconds := int64(watchLimit / time.Second)
+			o.TimeoutSeconds = &seconds
+			ctx, cancel := context.WithTimeout(ctx, watchLimit+listLimit)
+			events, err := c.client.CoreV1().Nodes().Watch(ctx, o)
+			if err != nil {
+				cancel()
+				return nil, err
+			}
+			return limited{events, cancel}, nil
+		},
+	}
+}
+
+// limited is a watch with a deadline that ends with it.
+type limited struct {
+	watch.Interface
+	cancel context.CancelFunc
+}
+
+func (l limited) Stop() {
+	l.cancel()
+	l.Interface.Stop()
 }

@@ -16,12 +16,9 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/tunnel/answers"
@@ -314,56 +311,6 @@ func (c *connection) read(ctx context.Context, limit time.Duration) error {
 	defer cancel()
 	_, err := c.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	return err
-}
-
-// tooMany is that a cluster has more nodes than are kept.
-func (c *connection) tooMany() *answers.TooLargeError {
-	return &answers.TooLargeError{From: c.from, What: "nodes", Bytes: maxKeptOfNodes}
-}
-
-// nodes lists and watches the cluster's nodes, each request within its time.
-func (c *connection) nodes() cache.ListerWatcher {
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			ctx, cancel := context.WithTimeout(ctx, pagesLimit)
-			defer cancel()
-			// Not from a cache of this API server, which may be behind what another one has shown; and of each page only what is kept.
-			list, size := &corev1.NodeList{}, int64(0)
-			version, err := bounds.Each(ctx, bounds.Nodes, metav1.ListOptions{}, c.client.CoreV1().Nodes().List, func(node *corev1.Node) error {
-				node = slimNode(node)
-				if size += sizeOfNode(node); size > maxKeptOfNodes {
-					return c.tooMany()
-				}
-				list.Items = append(list.Items, *node)
-				return nil
-			})
-			list.ResourceVersion = version
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			// The API's own limit makes the watch end before ours takes its silence for death.
-			seconds := int64(watchLimit / time.Second)
-			o.TimeoutSeconds = &seconds
-			ctx, cancel := context.WithTimeout(ctx, watchLimit+listLimit)
-			events, err := c.client.CoreV1().Nodes().Watch(ctx, o)
-			if err != nil {
-				cancel()
-				return nil, err
-			}
-			return limited{events, cancel}, nil
-		},
-	}
-}
-
-// limited is a watch with a deadline that ends with it.
-type limited struct {
-	watch.Interface
-	cancel context.CancelFunc
-}
-
-func (l limited) Stop() {
-	l.cancel()
-	l.Interface.Stop()
 }
 
 // version is what the API reports of itself.

@@ -93,6 +93,41 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
 	}
 	died := make(chan error, 1)
+	etcd, err := s.beginEmbedded(ctx, dir, died)
+	if err != nil {
+		return err
+	}
+	s.undo = append(s.undo, func() error { return stopEmbedded(etcd, s.failed) })
+	limit := time.NewTimer(min(readyLimit, s.options.startLimit))
+	defer limit.Stop()
+	select {
+	case <-etcd.Server.ReadyNotify():
+	case err := <-died:
+		return fmt.Errorf("start the embedded etcd in %s: %w: "+wayOut, dir, err, dir)
+	case err := <-etcd.Err():
+		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
+	case <-limit.C:
+		return tooLong(dir)
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the embedded etcd in %s: %w", dir, ctx.Err())
+	}
+	s.embedded = etcd
+	s.useClient(v3client.New(etcd.Server))
+	if err := s.makeRoom(ctx); err != nil {
+		return err
+	}
+	s.run(func() {
+		select {
+		case <-s.ctx.Done():
+		case <-etcd.Server.StopNotify():
+			s.fail(fmt.Errorf("the embedded etcd in %s has stopped by itself", dir))
+		}
+	})
+	return nil
+}
+
+// beginEmbedded begins the embedded etcd, and waits until it has read its log and database. What ends it by itself comes in died.
+func (s *Store) beginEmbedded(ctx context.Context, dir string, died chan error) (*embed.Etcd, error) {
 	cfg := s.embeddedConfig(dir, func(err error) {
 		select {
 		case died <- err:
@@ -120,46 +155,19 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 	defer patience.Stop()
 	limit := time.NewTimer(s.options.startLimit)
 	defer limit.Stop()
-	var etcd *embed.Etcd
 	select {
 	case result := <-starting:
 		if result.err != nil {
-			return fmt.Errorf("start the embedded etcd in %s: %w", dir, result.err)
+			return nil, fmt.Errorf("start the embedded etcd in %s: %w", dir, result.err)
 		}
-		etcd = result.etcd
+		return result.etcd, nil
 	case err := <-died:
-		return fmt.Errorf("start the embedded etcd in %s: %w: "+wayOut, dir, err, dir)
+		return nil, fmt.Errorf("start the embedded etcd in %s: %w: "+wayOut, dir, err, dir)
 	case <-limit.C:
-		return tooLong(dir)
+		return nil, tooLong(dir)
 	case <-ctx.Done():
-		return fmt.Errorf("start the embedded etcd in %s: %w", dir, ctx.Err())
+		return nil, fmt.Errorf("start the embedded etcd in %s: %w", dir, ctx.Err())
 	}
-	s.undo = append(s.undo, func() error { return s.stopEmbedded(etcd) })
-	limit.Reset(min(readyLimit, s.options.startLimit))
-	select {
-	case <-etcd.Server.ReadyNotify():
-	case err := <-died:
-		return fmt.Errorf("start the embedded etcd in %s: %w: "+wayOut, dir, err, dir)
-	case err := <-etcd.Err():
-		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
-	case <-limit.C:
-		return tooLong(dir)
-	case <-ctx.Done():
-		return fmt.Errorf("wait for the embedded etcd in %s: %w", dir, ctx.Err())
-	}
-	s.embedded = etcd
-	s.useClient(v3client.New(etcd.Server))
-	if err := s.makeRoom(ctx); err != nil {
-		return err
-	}
-	s.run(func() {
-		select {
-		case <-s.ctx.Done():
-		case <-etcd.Server.StopNotify():
-			s.fail(fmt.Errorf("the embedded etcd in %s has stopped by itself", dir))
-		}
-	})
-	return nil
 }
 
 // tooLong is that the embedded etcd does not become ready, as it waits for entries of its
@@ -219,14 +227,14 @@ const (
 	failedStopTimeout = time.Second
 )
 
-func (s *Store) stopEmbedded(etcd *embed.Etcd) error {
+func stopEmbedded(etcd *embed.Etcd, failed <-chan struct{}) error {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		etcd.Close()
 	}()
 	limit := stopTimeout
-	if isClosed(s.failed) {
+	if isClosed(failed) {
 		limit = failedStopTimeout
 	}
 	timeout := time.NewTimer(limit)

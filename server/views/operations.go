@@ -5,6 +5,7 @@ package views
 import (
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -22,4 +23,12 @@ func SummaryOf(d store.Document[operations.Operation]) apitypes.OperationSummary
 // OfOperation shows an operation.
 func OfOperation(d store.Document[operations.Operation]) apitypes.Operation {
 	return apitypes.Operation{OperationSummary: SummaryOf(d), Tasks: List(d.Value.Tasks), Log: List(d.Value.Log)}
+}
+
+// OfEvent shows an event of the cluster with a name.
+func OfEvent(e records.Event, cluster string) apitypes.Event {
+	return apitypes.Event{
+		Type: "event", ID: e.ID(), Revision: e.Revision, At: e.At, Cluster: cluster, ClusterID: e.ClusterID,
+		Kind: e.Kind, Key: e.Key, Name: e.Name, From: e.From, To: e.To, Code: e.Code, Cause: e.Cause,
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/store"
@@ -106,4 +107,32 @@ func Dict(m map[string]string) map[string]string {
 		return map[string]string{}
 	}
 	return m
+}
+
+// OfFleet shows a fleet with its machines; operation may be nil.
+func OfFleet(d store.Document[records.Fleet], machines []records.Machine, operation *apitypes.OperationSummary) apitypes.Fleet {
+	f := d.Value
+	v := apitypes.Fleet{
+		Type: "fleet", ID: f.ID, Namespace: f.Namespace, Name: f.Name, UID: f.UID, Revision: d.Revision, Created: f.Created, CreatorID: f.CreatorID, Deleting: f.Deleting,
+		Machines: len(machines), States: map[records.MachineState]int{}, Operation: operation,
+	}
+	for _, m := range machines {
+		v.States[k8sobjects.MachineState(&m)]++
+	}
+	return v
+}
+
+// OfDirectory shows one.
+func OfDirectory(d records.Directory) apitypes.Directory {
+	d = directories.Shown(d)
+	return apitypes.Directory{
+		Type: "directory", Kind: d.Kind, Enabled: !d.Disabled, DisplayName: d.DisplayName, Access: string(d.Access), Allowed: d.Allowed,
+		LDAP: d.LDAP, OIDC: d.OIDC, GitHub: d.GitHub, Changed: d.Changed,
+	}
+}
+
+// OfTested shows it. Of very many groups the first are shown.
+func OfTested(kind string, p directories.Person) apitypes.TestedDirectory {
+	groups, _ := directories.Kept(kind, p.Groups, func(string) bool { return false })
+	return apitypes.TestedDirectory{Type: "testedDirectory", Kind: kind, Principal: p.Principal, Login: p.Login, Name: p.Name, Groups: groups}
 }

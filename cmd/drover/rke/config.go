@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -43,14 +44,11 @@ With --all they do so for all versions that are offered. The patch levels in bet
 			case version != "" || all && !list:
 				return errors.New("--version and --all are for --system-images, and --all for --list-version: give one of these, too")
 			case list:
-				for _, version := range chosen {
-					fmt.Fprintln(a.Out, version)
-				}
-				return nil
+				_, err := fmt.Fprintln(a.Out, strings.Join(chosen, "\n"))
+				return err
 			}
-			minimal = minimal || empty
-			text := starter.File(v.Default(), minimal)
-			if asked, err := asks(cmd, questions, toOutput || minimal); err != nil {
+			text := starter.File(v.Default(), minimal || empty)
+			if asked, err := asks(cmd, questions, toOutput || minimal || empty); err != nil {
 				return err
 			} else if asked {
 				if _, err := os.Stat(name); err == nil {
@@ -64,19 +62,10 @@ With --all they do so for all versions that are offered. The patch levels in bet
 				_, err := a.Out.Write(text)
 				return err
 			}
-			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-			if err != nil {
-				return fmt.Errorf("write the config (a file that is there is not overwritten): %w", err)
+			if err = writeNew(name, text); err == nil {
+				fmt.Fprintf(a.Out, "%s is written: look it through, with your hosts in it, and then run `drover rke up --config %s`\n", shown(name), name)
 			}
-			if _, err := f.Write(text); err != nil {
-				f.Close()
-				return fmt.Errorf("write the config: %w", err)
-			}
-			if err := f.Close(); err != nil {
-				return fmt.Errorf("write the config: %w", err)
-			}
-			fmt.Fprintf(a.Out, "%s is written: look it through, with your hosts in it, and then run `drover rke up --config %s`\n", shown(name), name)
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().StringVarP(&name, "name", "n", "cluster.yml", "file to write")
@@ -89,6 +78,19 @@ With --all they do so for all versions that are offered. The patch levels in bet
 	cmd.Flags().StringVar(&version, "version", "", "Kubernetes version of --system-images")
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "with --list-version and --system-images: all versions that are offered")
 	return cmd
+}
+
+// writeNew writes a file that is not there yet.
+func writeNew(name string, text []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the config (a file that is there is not overwritten): %w", err)
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write the config: %w", err)
+	}
+	return nil
 }
 
 // printImages prints what hosts pull for versions, each image once. Those of Windows are no part of it, as no host here has it.

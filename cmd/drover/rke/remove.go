@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -47,12 +48,8 @@ that stays is named, and its directory is left as it is. Snapshots of etcd stay 
 			if f.dryRun {
 				return nil
 			}
-			if !force {
-				fmt.Fprintf(a.Err, "This ends the cluster %s and deletes its data from %d hosts. Go on? [y/N] ", c.config.ClusterName, len(c.config.Nodes))
-				answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-				if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-					return errors.New("nothing was removed: the answer was not yes (--force does not ask)")
-				}
+			if !force && !confirmed(cmd.InOrStdin(), a.Err, fmt.Sprintf("This ends the cluster %s and deletes its data from %d hosts. Go on?", c.config.ClusterName, len(c.config.Nodes))) {
+				return errors.New("nothing was removed: the answer was not yes (--force does not ask)")
 			}
 			if err := engine.Remove(cmd.Context(), o, work); err != nil {
 				return err
@@ -75,4 +72,12 @@ that stays is named, and its directory is left as it is. Snapshots of etcd stay 
 	cmd.Flags().BoolVar(&force, "force", false, "do not ask")
 	cmd.Flags().BoolVar(&snapshots, "with-snapshots", false, "remove etcd's snapshots from the hosts, too")
 	return cmd
+}
+
+// confirmed asks a question, and says whether the answer is yes.
+func confirmed(in io.Reader, out io.Writer, question string) bool {
+	fmt.Fprintf(out, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(in).ReadString('\n')
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
 }

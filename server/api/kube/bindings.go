@@ -40,6 +40,14 @@ func (b binding) subject() (roles.Subject, error) {
 	return s, nil
 }
 
+func readBinding(content map[string]any, context roles.Context) (roles.Binding, error) {
+	var sent binding
+	if err := read(content, &sent, &sent.Metadata); err != nil {
+		return roles.Binding{}, err
+	}
+	return sent.asked(context)
+}
+
 // asked is what package people is asked for.
 func (b binding) asked(context roles.Context) (w roles.Binding, err error) {
 	w = roles.Binding{ID: b.Metadata.Name, Role: b.RoleTemplateName, Labels: b.Metadata.Labels, Annotations: b.Metadata.Annotations}
@@ -80,6 +88,9 @@ func (b binding) keeps(o PersonObject) error {
 	return nil
 }
 
+// bindingsOf are the resources of bindings.
+var bindingsOf = map[roles.Context]string{roles.Global: "globalrolebindings", roles.Cluster: "clusterroletemplatebindings", roles.Project: "projectroletemplatebindings"}
+
 // idOf is the ID of a binding by its key.
 func idOf(key string) string { return strings.Replace(key, "/", ":", 1) }
 
@@ -99,8 +110,7 @@ func anyBindingIn(kind auth.Kind, context roles.Context, namespace string) auth.
 }
 
 func (a People) bindings(context roles.Context) PersonKind {
-	plural := map[roles.Context]string{roles.Global: "globalrolebindings", roles.Cluster: "clusterroletemplatebindings", roles.Project: "projectroletemplatebindings"}[context]
-	k := PersonKind{Definition: define(plural), Collection: subscribe.Bindings}
+	k := PersonKind{Definition: define(bindingsOf[context]), Collection: subscribe.Bindings}
 	k.List = func() []PersonObject {
 		var all []PersonObject
 		for _, d := range a.State.Bindings.List() {
@@ -127,11 +137,7 @@ func (a People) bindings(context roles.Context) PersonKind {
 	}
 	k.Within = func(namespace string) auth.Object { return anyBindingIn(k.Of, context, namespace) }
 	k.Create = func(q personRequest, content map[string]any) (PersonObject, error) {
-		var sent binding
-		if err := read(content, &sent, &sent.Metadata); err != nil {
-			return PersonObject{}, err
-		}
-		w, err := sent.asked(context)
+		w, err := readBinding(content, context)
 		if err == nil {
 			err = a.exists(q.Who, w)
 		}

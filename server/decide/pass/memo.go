@@ -39,6 +39,14 @@ type remembered struct {
 
 // Basis is what a plan is made of, in a form that is quick to compare.
 type Basis struct {
+	texts
+	address, internal  []string
+	labels, nodeLabels map[string]string
+	taints             []records.Taint
+}
+
+// texts are what of a Basis can be compared at once.
+type texts struct {
 	cluster                string // its UID
 	generation             int64
 	renderer, restarts     int
@@ -48,27 +56,21 @@ type Basis struct {
 	registry, objects      string
 	uid, nodeName          string
 	roles                  records.Roles
-	address, internal      []string
-	labels, nodeLabels     map[string]string
-	taints                 []records.Taint
 	clusterName, clusterID string
 }
 
 func (b Basis) equal(o Basis) bool {
-	return b.cluster == o.cluster && b.generation == o.generation && b.renderer == o.renderer && b.restarts == o.restarts && b.relabelled == o.relabelled && b.keeps == o.keeps &&
-		b.release == o.release && b.image == o.image && b.registry == o.registry && b.objects == o.objects && b.server == o.server && b.token == o.token && b.uid == o.uid && b.nodeName == o.nodeName && b.roles == o.roles &&
-		slices.Equal(b.address, o.address) && slices.Equal(b.internal, o.internal) && maps.Equal(b.labels, o.labels) && maps.Equal(b.nodeLabels, o.nodeLabels) &&
-		slices.Equal(b.taints, o.taints) && b.clusterName == o.clusterName && b.clusterID == o.clusterID
+	return b.texts == o.texts && slices.Equal(b.address, o.address) && slices.Equal(b.internal, o.internal) &&
+		maps.Equal(b.labels, o.labels) && maps.Equal(b.nodeLabels, o.nodeLabels) && slices.Equal(b.taints, o.taints)
 }
 
 // BasisOf is what the wanted plan of a machine is made of.
 func BasisOf(p *Pass, m *Member) Basis {
-	return Basis{
+	return Basis{texts: texts{
 		cluster: p.Cluster.UID, generation: p.Cluster.Generation, renderer: p.Verdict.Renderer, restarts: m.Next.Restarts, relabelled: m.Next.Relabelled, keeps: p.Keeps(m),
 		release: reflect.ValueOf(p.Release.ServerArgs).Pointer(), image: p.InstallerImage, registry: p.DefaultRegistry, objects: p.ObjectsVersion, server: m.Server, token: p.Secrets.ServerToken,
-		uid: m.UID, nodeName: m.NodeName, roles: m.Roles, address: m.Address, internal: m.InternalAddress, labels: m.Labels, nodeLabels: m.NodeLabels,
-		taints: m.NodeTaints, clusterName: p.Cluster.Name, clusterID: p.Cluster.ID,
-	}
+		uid: m.UID, nodeName: m.NodeName, roles: m.Roles, clusterName: p.Cluster.Name, clusterID: p.Cluster.ID,
+	}, address: m.Address, internal: m.InternalAddress, labels: m.Labels, nodeLabels: m.NodeLabels, taints: m.NodeTaints}
 }
 
 // reportOf reads the report of a machine, or remembers it.

@@ -65,12 +65,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 	}
 	owns := auth.May(caller, auth.Own, auth.OfCluster(id))
 	request := impersonation(r.Header)
-	if len(request) > 0 && !owns {
-		refuse(w, http.StatusForbidden, "Forbidden", "only who owns the cluster may act as another user in it; leave out --as and --as-group")
-		return
-	}
-	if len(request) > 0 && request.Get(userHeader) == "" {
-		refuse(w, http.StatusBadRequest, "BadRequest", "header Impersonate-User is empty: as whom?")
+	if !mayImpersonate(w, request, owns) {
 		return
 	}
 	done, ok := p.busy.begin(caller.UserID)
@@ -89,8 +84,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 		Transport:     to,
 		FlushInterval: -1, // watches
 		Rewrite: func(pr *httputil.ProxyRequest) {
-			pr.Out.URL = &url.URL{Scheme: "https", Host: "127.0.0.1:6443", Path: path, RawPath: rawPath, RawQuery: pr.In.URL.RawQuery}
-			pr.Out.Host = ""
+			pr.Out.URL, pr.Out.Host = &url.URL{Scheme: "https", Host: "127.0.0.1:6443", Path: path, RawPath: rawPath, RawQuery: pr.In.URL.RawQuery}, ""
 			clean(pr.Out.Header)
 			pr.Out.Trailer = nil // what comes behind a body speaks for no user, either
 			pr.SetXForwarded()
@@ -121,6 +115,20 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 		w = upgraded{w}
 	}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// mayImpersonate says whether a request may name another user as whom it is made, and refuses it otherwise.
+func mayImpersonate(w http.ResponseWriter, request http.Header, owns bool) bool {
+	switch {
+	case len(request) == 0:
+	case !owns:
+		refuse(w, http.StatusForbidden, "Forbidden", "only who owns the cluster may act as another user in it; leave out --as and --as-group")
+		return false
+	case request.Get(userHeader) == "":
+		refuse(w, http.StatusBadRequest, "BadRequest", "header Impersonate-User is empty: as whom?")
+		return false
+	}
+	return true
 }
 
 // body is one of a request, and remembers why it could not be read to its end: that is the client's fault, not the cluster's.

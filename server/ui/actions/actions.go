@@ -56,64 +56,6 @@ type Action struct {
 	Shows func(Subject, route.Reply) (Shown, error)
 }
 
-// Field is one field of a form.
-type Field struct {
-	Name, Label, Hint string
-	// Kind is text, password, area, tick, choice or hidden.
-	Kind string
-	// Value is what it has; of a tick it is "on" or empty.
-	Value    string
-	Choices  []Choice
-	Required bool
-	// Known are values that are offered while a user types; others may be given, too.
-	Known []Choice
-}
-
-// Choice is one of the values of a field.
-type Choice struct{ Value, Title string }
-
-// Shown is an answer that is shown once.
-type Shown struct {
-	// Title is what it is, Text the thing itself.
-	Title, Text string
-	// File is the name of a file that browsers keep it under; empty for none.
-	File string
-}
-
-// Known is what the form of an action may offer to the user who opens it.
-type Known struct {
-	ui.Facts
-	Who auth.Identity
-}
-
-// mostKnown bounds how many values are offered.
-const mostKnown = 500
-
-func known[T any](all []T, of func(T) Choice) []Choice {
-	var offered []Choice
-	for _, one := range all[:min(len(all), mostKnown)] {
-		offered = append(offered, of(one))
-	}
-	return offered
-}
-
-// Given is what a form came with.
-type Given url.Values
-
-// Text is the value of a field.
-func (g Given) Text(name string) string { return strings.TrimSpace(url.Values(g).Get(name)) }
-
-// On says that a tick is set.
-func (g Given) On(name string) bool { return url.Values(g).Get(name) == "on" }
-
-// flag is the flag of a command that a tick stands for; empty where it is not set.
-func (g Given) flag(name string) string {
-	if g.On(name) {
-		return "--" + name
-	}
-	return ""
-}
-
 // Pages serves actions.
 type Pages struct {
 	UI      *ui.UI
