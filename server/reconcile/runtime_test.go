@@ -101,7 +101,7 @@ func TestTheLeaderAloneWrites(t *testing.T) {
 	}
 }
 
-// depose ends the leadership of a server, as the end of its lease does.
+// depose ends the leadership of a server, as the end of its lease does, once another one waits for it: otherwise it might lead again.
 func depose(t *testing.T, endpoint, identity string) {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
@@ -109,9 +109,11 @@ func depose(t *testing.T, endpoint, identity string) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	found, err := client.Get(t.Context(), "/drover/leaders/clusters/", clientv3.WithPrefix())
-	if err != nil {
-		t.Fatal(err)
+	found := &clientv3.GetResponse{}
+	for len(found.Kvs) < 2 {
+		if found, err = client.Get(t.Context(), "/drover/leaders/clusters/", clientv3.WithPrefix()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, kv := range found.Kvs {
 		if string(kv.Value) == identity {

@@ -2,7 +2,7 @@ package questions
 
 // Questions are all places in the product that ask hosts or clusters. TestEveryQuestionHasALiar compares them with the code.
 var Questions = []Question{
-	{Place: "server/api/native *API.ask", Calls: "host.AskAgent", Through: Agent, Asked: []string{`GET /v1/logs`, `GET /v1/status`, `GET /v1/output`}},
+	{Place: "server/api/native Machines.ask", Calls: "host.AskAgent", Through: Agent, Asked: []string{`GET /v1/logs`, `GET /v1/status`, `GET /v1/output`}},
 	{Place: "server/api/native hostLogs.of", Calls: "host.AskAgent", Through: Agent, Asked: []string{`GET /v1/logs`}},
 	{Place: "server/api/native hostLogs.read", Calls: "host.AskAgent", Through: Agent, Asked: []string{`GET /v1/logs`}},
 	{Place: "server/controllers/certificates *Controller.ask", Calls: "host.Ask", Through: Agent, Why: "asked a minute after a server's start and then a few times a day; bounded and fuzzed beside it"},
@@ -120,7 +120,7 @@ var Questions = []Question{
 	{Place: "rke1/onhost ask", Calls: "http.Do", Through: Engine, Why: "asked of parts of Kubernetes that an engine has started on the host, or whether their ports are taken"},
 	{Place: "rke1/preflight taken", Calls: "host.OpenTCP", Through: Engine, Why: "asked of parts of Kubernetes that an engine has started on the host, or whether their ports are taken"},
 
-	{Place: "server/api/native *API.DialHost", Calls: "host.DialOnHost", Through: Person, Why: "a connection that a person uses; the server reads none of it"},
+	{Place: "server/api/native Machines.Dial", Calls: "host.DialOnHost", Through: Person, Why: "a connection that a person uses; the server reads none of it"},
 	{Place: "server/downstream purposes.RoundTrip", Calls: "http.RoundTrip", Through: Person, Asked: []string{`GET /api/v1/proxied`}},
 	{Place: "server/downstream way.try", Calls: "http.RoundTrip", Through: Person, Asked: []string{`GET /api/v1/proxied`}},
 	{Place: "server/downstream/kubeproxy read", Calls: "http.RoundTrip", Through: Person, Asked: []string{`GET /api/v1/namespaces/asked/configmaps`}},
@@ -169,7 +169,7 @@ var Questions = []Question{
 	{Place: "server *controllers.list", Calls: "host.Ask host.Dial", Through: Carries, Why: "it carries the questions of others"},
 	{Place: "server newControllers", Calls: "host.Ask host.AskFor", Through: Carries, Why: "it carries the questions of others"},
 	{Place: "server/api Options.reach", Calls: "host.Ask host.Dial host.ask host.dial", Through: Carries, Why: "it carries the questions of others"},
-	{Place: "server/api New", Calls: "host.AskAgent host.DialOnHost host.ask host.dial", Through: Carries, Why: "it carries the questions of others"},
+	{Place: "server/api Options.native", Calls: "host.AskAgent host.DialOnHost host.ask host.dial", Through: Carries, Why: "it carries the questions of others"},
 	{Place: "server/downstream *watcher.connect", Calls: "host.Dial", Through: Carries, Why: "it carries the questions of others"},
 	{Place: "server/hosts *Hosts.Ask", Calls: "host.AskFor", Through: Carries, Why: "it carries the questions of others"},
 	{Place: "server/hosts *Hosts.AskFor", Calls: "host.Dial http.Do", Through: Carries, Why: "it carries the questions of others"},
