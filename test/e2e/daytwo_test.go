@@ -155,7 +155,7 @@ func (f *fleet) toBucket() {
 	must(f.T, s.MakeBucket(bucketName))
 	*f.bucket = s
 	// The bucket is on the server's own host here, where the server does not look for what people name.
-	f.drover("settings", "set", "outgoing-allowed-ranges", f.Bed.Engine.Gateway().String()+"/32")
+	f.allowBucket()
 	*f.etcd = append(*f.etcd, "s3:", "  cloudCredentialName: fleet-default:harbour-s3", "  endpoint: "+s.Endpoint, "  bucket: "+bucketName, "  folder: etcd", "  region: us-east-1", "  bucketLookupType: path", "  endpointCA: |")
 	for line := range strings.Lines(string(ca)) {
 		*f.etcd = append(*f.etcd, "    "+strings.TrimSpace(line))
@@ -175,6 +175,12 @@ func (f *fleet) inS3() (found []snapshot) {
 		}
 	}
 	return found
+}
+
+// allowBucket has the server ask the bucket, which is on its own host.
+func (f *fleet) allowBucket() {
+	f.Helper()
+	f.drover("settings", "set", "outgoing-allowed-ranges", f.Bed.Engine.Gateway().String()+"/32")
 }
 
 func (f *fleet) inBucket() {

@@ -58,6 +58,7 @@ func (f *fleet) rebuilds() {
 	must(f.T, f.KillServer(f.ctx))
 	f.DataDir = filepath.Join(f.Dir, "rebuilt")
 	must(f.T, f.StartServer(f.ctx))
+	f.allowBucket()
 	f.drover("apply", "-f", filepath.Join(f.Dir, "keys.yaml"))
 	f.applies(realk3s.Version)
 	f.join(f.start("pier-8", serverFlags), f.start("pier-9", workerFlags))
