@@ -131,7 +131,7 @@ func behindOthers(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // for good: the thread, and its niceness, end with this goroutine
+		runtime.LockOSThread()                                                                               // for good: the thread, and its niceness, end with this goroutine
 		if now, err := unix.Getpriority(unix.PRIO_PROCESS, unix.Gettid()); err == nil && 20-now < niceness { // as the system call has it
 			_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), niceness) // a system that refuses it runs f as all else
 		}
