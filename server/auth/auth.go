@@ -67,7 +67,7 @@ type Identity struct {
 }
 
 // TooManyError says that a user and source, or a source, failed too often.
-type TooManyError = ThrottledError
+type TooManyError = throttledError
 
 // Auth knows users and tokens.
 type Auth struct {
@@ -104,7 +104,7 @@ func New(st *state.State, now func() time.Time, log *slog.Logger) *Auth {
 		state: st, now: now, log: log, cost: bcrypt.DefaultCost, unknown: []byte(noHash),
 		hashing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
-	a.Uses = NewUses(st.TokenUses, func(name string) bool { _, ok := st.Tokens.Get(name); return ok }, now, log)
+	a.Uses = newUses(st.TokenUses, func(name string) bool { _, ok := st.Tokens.Get(name); return ok }, now, log)
 	a.follow() // as long as the store is open
 	return a
 }

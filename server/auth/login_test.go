@@ -135,7 +135,7 @@ func TestThrottleBySource(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a, st, _ := open(t)
 			addUser(t, a, st, "user-one", "correct horse")
-			for i := range MaxFailuresOfSource {
+			for i := range maxFailuresOfSource {
 				if _, err := a.Login(t.Context(), fmt.Sprint("nobody", i), "wrong", c.source(i)); !errors.Is(err, ErrWrongPassword) {
 					t.Fatalf("failure %d: %v", i+1, err)
 				}

@@ -16,7 +16,7 @@ import (
 // How many logins may fail within the window: of one user from one source, and of all users from one source.
 const (
 	MaxFailuresOfUser   = 10
-	MaxFailuresOfSource = 50
+	maxFailuresOfSource = 50
 )
 
 const (
@@ -27,15 +27,15 @@ const (
 	sweepEvery   = time.Minute
 )
 
-// ThrottledError says that a user and source, or a source, failed too often.
-type ThrottledError struct {
+// throttledError says that a user and source, or a source, failed too often.
+type throttledError struct {
 	// Most is how many failures are allowed.
 	Most int
 	// RetryAfter is how long to wait.
 	RetryAfter time.Duration
 }
 
-func (e *ThrottledError) Error() string {
+func (e *throttledError) Error() string {
 	return fmt.Sprintf("more than %d failed logins in %d minutes: wait %d s and try again",
 		e.Most, int(failureWindow.Minutes()), int(e.RetryAfter.Seconds()+0.999))
 }
@@ -61,7 +61,7 @@ func byUser(username, address string) bucket {
 
 // bySource counts the failures of all users from one source.
 func bySource(address string) bucket {
-	return bucket{sha256.Sum256([]byte("source\x00" + clientip.Of(address).String())), MaxFailuresOfSource}
+	return bucket{sha256.Sum256([]byte("source\x00" + clientip.Of(address).String())), maxFailuresOfSource}
 }
 
 // Begin counts an attempt as failed before it is made, so that many at once count too;
@@ -72,7 +72,7 @@ func (t *Throttle) Begin(now time.Time, buckets ...bucket) error {
 	t.sweep(now)
 	for _, b := range buckets {
 		if recent := t.recent(b, now); len(recent) >= b.most {
-			return &ThrottledError{Most: b.most, RetryAfter: recent[len(recent)-b.most].Add(failureWindow).Sub(now)}
+			return &throttledError{Most: b.most, RetryAfter: recent[len(recent)-b.most].Add(failureWindow).Sub(now)}
 		}
 	}
 	for _, b := range buckets {

@@ -15,8 +15,8 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// UsesEvery is how often uses are written, and so how far what another server knows may be behind.
-const UsesEvery = time.Minute
+// usesEvery is how often uses are written, and so how far what another server knows may be behind.
+const usesEvery = time.Minute
 
 // Uses are those of all tokens.
 type Uses struct {
@@ -33,8 +33,8 @@ type Uses struct {
 	fresh map[string]time.Time
 }
 
-// NewUses makes Uses over the collection that keeps them.
-func NewUses(kept *store.Collection[records.TokenUse], exists func(name string) bool, now func() time.Time, log *slog.Logger) *Uses {
+// newUses makes Uses over the collection that keeps them.
+func newUses(kept *store.Collection[records.TokenUse], exists func(name string) bool, now func() time.Time, log *slog.Logger) *Uses {
 	return &Uses{kept: kept, exists: exists, now: now, log: log, fresh: map[string]time.Time{}}
 }
 
@@ -67,13 +67,13 @@ func (u *Uses) Rested(t records.Token) bool {
 	if last.Before(t.Created) {
 		last = t.Created
 	}
-	return limit > 0 && u.now().Sub(last) > limit+UsesEvery
+	return limit > 0 && u.now().Sub(last) > limit+usesEvery
 }
 
 // Worker writes uses, and those that are left when its server ends.
 func (u *Uses) Worker() reconcile.Worker {
 	return reconcile.Worker{
-		Name: "token-uses", Title: "keeps when tokens were used last", Everywhere: true, First: UsesEvery, Resync: UsesEvery,
+		Name: "token-uses", Title: "keeps when tokens were used last", Everywhere: true, First: usesEvery, Resync: usesEvery,
 		Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
 			u.Write(ctx)
 			return reconcile.Result{}, nil

@@ -36,7 +36,7 @@ func newKept(t *testing.T) *kept {
 
 // server is one of those that share the store.
 func (k *kept) server() *Uses {
-	return NewUses(k.Collection, func(name string) bool { return k.tokens[name] }, func() time.Time {
+	return newUses(k.Collection, func(name string) bool { return k.tokens[name] }, func() time.Time {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		return k.now

@@ -56,7 +56,7 @@ func (a *Agents) manifest(w http.ResponseWriter, r *http.Request) {
 		}
 		server = "https://" + r.Host
 	}
-	text, err := Manifest(a.Manifest(cluster, server, token, ""))
+	text, err := manifest(a.Manifest(cluster, server, token, ""))
 	a.give(w, text, err)
 }
 

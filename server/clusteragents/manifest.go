@@ -60,8 +60,8 @@ type Cluster struct {
 // object is one document.
 type object = map[string]any
 
-// Manifest is the whole manifest. It returns an error where YAML cannot be made of it.
-func Manifest(c Cluster) ([]byte, error) { return write(Objects(c)) }
+// manifest is the whole manifest. It returns an error where YAML cannot be made of it.
+func manifest(c Cluster) ([]byte, error) { return write(Objects(c)) }
 
 // Cleanup is the manifest of what is to be deleted by hand in a cluster whose agent does not answer: names alone. The error is that of YAML.
 func Cleanup() ([]byte, error) {

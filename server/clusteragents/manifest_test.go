@@ -41,18 +41,18 @@ func manifestCluster() Cluster {
 }
 
 func TestManifest(t *testing.T) {
-	text, err := Manifest(manifestCluster())
+	text, err := manifest(manifestCluster())
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "import.yaml", text)
-	again, err := Manifest(manifestCluster())
+	again, err := manifest(manifestCluster())
 	if err != nil || string(again) != string(text) {
 		t.Errorf("the same input gives other bytes: %v", err)
 	}
 	c := manifestCluster()
 	c.Image, c.Namespace = "rancher/rancher-agent:v2.8.5", "c-abcde"
-	if text, err = Manifest(c); err != nil {
+	if text, err = manifest(c); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "original.yaml", text)
@@ -67,7 +67,7 @@ func TestManifest(t *testing.T) {
 
 // TestTextsFromOutsideStayTexts: what people may set cannot become fields of the manifest.
 func TestTextsFromOutsideStayTexts(t *testing.T) {
-	text, err := Manifest(manifestCluster())
+	text, err := manifest(manifestCluster())
 	if err != nil {
 		t.Fatal(err)
 	}

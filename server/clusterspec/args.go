@@ -23,9 +23,9 @@ func allowsUnknown(config map[string]any) bool {
 	return allow
 }
 
-// CheckArgs looks at the settings of one config map, says of each that is wrong why it is refused, and returns notes of what is
+// checkArgs looks at the settings of one config map, says of each that is wrong why it is refused, and returns notes of what is
 // taken and reaches no host, or not as it is meant. A note begins with its key.
-func CheckArgs(config map[string]any, release versions.Release, fail func(key, reason string)) (notes []string) {
+func checkArgs(config map[string]any, release versions.Release, fail func(key, reason string)) (notes []string) {
 	allow := allowsUnknown(config) || !release.Known
 	for _, key := range slices.Sorted(maps.Keys(config)) {
 		value := config[key]
@@ -221,8 +221,8 @@ func listFault(arg versions.Arg, value any) string {
 	return ""
 }
 
-// ArgItems are the items of a setting whose value is a list, or a text with commas between them as in cni: "multus,calico".
-func ArgItems(value any) []string {
+// argItems are the items of a setting whose value is a list, or a text with commas between them as in cni: "multus,calico".
+func argItems(value any) []string {
 	var texts []string
 	switch v := value.(type) {
 	case nil:
@@ -276,8 +276,8 @@ const (
 	clusterDNS  = "cluster-dns"
 )
 
-// UsualRanges are ranges where they are not set, of both distributions.
-var UsualRanges = map[string]string{clusterCIDR: "10.42.0.0/16", serviceCIDR: forms.ExampleRange}
+// usualRanges are ranges where they are not set, of both distributions.
+var usualRanges = map[string]string{clusterCIDR: "10.42.0.0/16", serviceCIDR: forms.ExampleRange}
 
 // checkRanges looks at the ranges of one config map of a cluster together, with those of the settings that it is merged into. A
 // map that has none is not looked at, nor are values that Check refuses.
@@ -287,7 +287,7 @@ func checkRanges(config, base map[string]any, fail func(key, reason string)) {
 			return fmt.Sprint(config[key]), true
 		}
 		if _, back := config[key]; IsEmptyArg(base[key]) || back {
-			return UsualRanges[key], false
+			return usualRanges[key], false
 		}
 		return fmt.Sprint(base[key]), false
 	}

@@ -44,8 +44,8 @@ var fixed = []struct {
 	key   string
 	usual map[versions.Runtime]string
 }{
-	{"cluster-cidr", map[versions.Runtime]string{versions.K3s: UsualRanges["cluster-cidr"], versions.RKE2: UsualRanges["cluster-cidr"]}},
-	{"service-cidr", map[versions.Runtime]string{versions.K3s: UsualRanges["service-cidr"], versions.RKE2: UsualRanges["service-cidr"]}},
+	{"cluster-cidr", map[versions.Runtime]string{versions.K3s: usualRanges["cluster-cidr"], versions.RKE2: usualRanges["cluster-cidr"]}},
+	{"service-cidr", map[versions.Runtime]string{versions.K3s: usualRanges["service-cidr"], versions.RKE2: usualRanges["service-cidr"]}},
 	{"cluster-dns", nil},
 	{"cni", map[versions.Runtime]string{versions.RKE2: "calico"}},
 	{"token", nil}, {"token-file", nil}, {"agent-token", nil}, {"agent-token-file", nil},
@@ -165,7 +165,7 @@ func selected(rke *RKEConfig, key string) []selection {
 
 // plain is the one text for all ways in which a value can be written.
 func plain(value any, byDefault string) string {
-	if text := strings.Join(ArgItems(value), ","); text != "" {
+	if text := strings.Join(argItems(value), ","); text != "" {
 		return text
 	}
 	return byDefault

@@ -237,12 +237,12 @@ func TestDataDirectories(t *testing.T) {
 
 func TestItems(t *testing.T) {
 	for _, value := range []any{"multus,calico", "multus, calico,", []any{"multus", "calico"}, []any{"multus,calico"}} {
-		if diff := cmp.Diff([]string{"multus", "calico"}, ArgItems(value)); diff != "" {
+		if diff := cmp.Diff([]string{"multus", "calico"}, argItems(value)); diff != "" {
 			t.Errorf("%v: %s", value, diff)
 		}
 	}
 	for _, value := range []any{nil, "", []any{}} {
-		if got := ArgItems(value); got != nil {
+		if got := argItems(value); got != nil {
 			t.Errorf("%v: %q", value, got)
 		}
 	}

@@ -43,7 +43,7 @@ func (c *checker) settings(rke *RKEConfig, release versions.Release) {
 			}
 			c.fail(at+"."+key, "%s (where a cluster runs with it, or you know better, add %s: true)", reason, AllowUnknownArgs)
 		})
-		notes := CheckArgs(config, release, func(key, reason string) { c.fail(at+"."+key, "%s", reason) })
+		notes := checkArgs(config, release, func(key, reason string) { c.fail(at+"."+key, "%s", reason) })
 		for _, note := range notes {
 			c.notes = append(c.notes, at+"."+note)
 		}

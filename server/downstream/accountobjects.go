@@ -25,8 +25,8 @@ import (
 const AccountNamespace = "cattle-impersonation-system"
 
 const (
-	// AccountLabel is on all objects of accounts.
-	AccountLabel = "authz.cluster.cattle.io/impersonator"
+	// accountLabel is on all objects of accounts.
+	accountLabel = "authz.cluster.cattle.io/impersonator"
 	// owner is the field manager of what the server applies.
 	owner = "drover"
 
@@ -39,13 +39,13 @@ const (
 	effectLimit = 10 * time.Second
 )
 
-// AccountName is the name of the objects of a user's account.
-func AccountName(userID string) string { return "cattle-impersonation-" + userID }
+// accountName is the name of the objects of a user's account.
+func accountName(userID string) string { return "cattle-impersonation-" + userID }
 
 // ensure makes the objects what they should be, and waits until the API goes by them.
 func ensure(ctx context.Context, client kubernetes.Interface, p Person) error {
 	options := metav1.ApplyOptions{FieldManager: owner, Force: true}
-	labels, name := map[string]string{AccountLabel: "true"}, AccountName(p.ID)
+	labels, name := map[string]string{accountLabel: "true"}, accountName(p.ID)
 	if _, err := client.CoreV1().Namespaces().Apply(ctx, applycore.Namespace(AccountNamespace).WithLabels(labels), options); err != nil {
 		return fmt.Errorf("namespace %s: %w", AccountNamespace, err)
 	}
@@ -101,7 +101,7 @@ func effective(ctx context.Context, client kubernetes.Interface, p Person) error
 	asked = append(asked, authorizationv1.ResourceAttributes{Verb: verb, Group: authentication, Resource: "userextras", Subresource: mark, Name: p.mark()})
 	for len(asked) > 0 {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: "system:serviceaccount:" + AccountNamespace + ":" + AccountName(p.ID), ResourceAttributes: &asked[0],
+			User: "system:serviceaccount:" + AccountNamespace + ":" + accountName(p.ID), ResourceAttributes: &asked[0],
 		}}
 		answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {
@@ -114,7 +114,7 @@ func effective(ctx context.Context, client kubernetes.Interface, p Person) error
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the cluster's API does not let %s impersonate %s %s: look for admission or authorization rules of the cluster that forbid it",
-				AccountName(p.ID), path.Join(asked[0].Resource, asked[0].Subresource), asked[0].Name)
+				accountName(p.ID), path.Join(asked[0].Resource, asked[0].Subresource), asked[0].Name)
 		case <-time.After(effectPause):
 		}
 	}

@@ -100,7 +100,7 @@ func (a *Accounts) Token(ctx context.Context, cluster records.ClusterKey, p Pers
 	made := a.now()
 	seconds := int64(tokenLife / time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
-	answer, err := client.CoreV1().ServiceAccounts(AccountNamespace).CreateToken(ctx, AccountName(p.ID), request, metav1.CreateOptions{})
+	answer, err := client.CoreV1().ServiceAccounts(AccountNamespace).CreateToken(ctx, accountName(p.ID), request, metav1.CreateOptions{})
 	switch {
 	case err != nil:
 		e.rules, e.token = "", "" // the account may be gone, as in a cluster that was restored
@@ -141,7 +141,7 @@ func (a *Accounts) Remove(ctx context.Context, cluster records.ClusterKey, userI
 	if err != nil {
 		return err
 	}
-	return remove(ctx, client, AccountName(userID))
+	return remove(ctx, client, accountName(userID))
 }
 
 // Sweep removes the accounts in a cluster of users who do not stay. The errors are those of the cluster's API.
@@ -150,12 +150,12 @@ func (a *Accounts) Sweep(ctx context.Context, cluster records.ClusterKey, stays 
 	if err != nil {
 		return err
 	}
-	list, err := bounds.All[*rbacv1.ClusterRole](ctx, metav1.ListOptions{LabelSelector: AccountLabel + "=true"}, client.RbacV1().ClusterRoles().List)
+	list, err := bounds.All[*rbacv1.ClusterRole](ctx, metav1.ListOptions{LabelSelector: accountLabel + "=true"}, client.RbacV1().ClusterRoles().List)
 	if err != nil {
 		return fmt.Errorf("list the accounts in cluster %s: %w", cluster, err)
 	}
 	for _, role := range list {
-		if userID, ok := strings.CutPrefix(role.Name, AccountName("")); ok && !stays(userID) {
+		if userID, ok := strings.CutPrefix(role.Name, accountName("")); ok && !stays(userID) {
 			if err := a.Remove(ctx, cluster, userID); err != nil {
 				return err
 			}

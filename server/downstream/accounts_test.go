@@ -189,7 +189,7 @@ func TestManyGroups(t *testing.T) {
 func TestARefusedTokenMakesTheAccountAnew(t *testing.T) {
 	b := newBed(t)
 	token := b.token(t, ann)
-	if err := b.client.RbacV1().ClusterRoles().Delete(t.Context(), AccountName(ann.ID), metav1.DeleteOptions{}); err != nil {
+	if err := b.client.RbacV1().ClusterRoles().Delete(t.Context(), accountName(ann.ID), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	b.accounts.Refused(harbour, ann.ID, "token-of-before")
@@ -252,7 +252,7 @@ func TestRemove(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.client.RbacV1().ClusterRoles().Get(t.Context(), AccountName(ann.ID), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := b.client.RbacV1().ClusterRoles().Get(t.Context(), accountName(ann.ID), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the role is still there: %v", err)
 	}
 	if got := b.token(t, ann); got != "token-2" {
@@ -270,7 +270,7 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.role(t)
-	if _, err := b.client.RbacV1().ClusterRoles().Get(t.Context(), AccountName(bob.ID), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := b.client.RbacV1().ClusterRoles().Get(t.Context(), accountName(bob.ID), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the account of one who does not stay is there: %v", err)
 	}
 }

@@ -46,7 +46,7 @@ func TestAnAgentIsNotBelieved(t *testing.T) {
 	}))
 	t.Cleanup(agent.Close)
 	way := one{agent.Listener.Addr().String()}
-	h := &Hosts{relay: NewRelay(RelayOptions{Local: way, Presence: way, Logger: slog.New(slog.DiscardHandler)})}
+	h := &Hosts{relay: newRelay(relayOptions{Local: way, Presence: way, Logger: slog.New(slog.DiscardHandler)})}
 	_, err := h.Ask(t.Context(), "fleet-default/m-1", "/elsewhere")
 	if e, ok := errors.AsType[*answers.RedirectError](err); !ok || e.Status != http.StatusFound || inside.Load() != 0 {
 		t.Errorf("a redirect: %v; %d requests went inside", err, inside.Load())

@@ -84,7 +84,7 @@ func New(o Options) *Hosts {
 		Authorize: h.authorize, Allow: h.allowed, Logger: o.Logger, Now: o.Now, Messages: o.Messages,
 	})
 	h.presence = NewPresence(PresenceOptions{State: o.State, Self: o.Self, Alone: o.Alone, Agent: h.tunnels.Agent, Logger: o.Logger, Now: o.Now})
-	h.relay = NewRelay(RelayOptions{Local: h.tunnels, Presence: h.presence.Tunnels, Secret: o.Secret, TLS: o.TLS, Logger: o.Logger})
+	h.relay = newRelay(relayOptions{Local: h.tunnels, Presence: h.presence.Tunnels, Secret: o.Secret, TLS: o.TLS, Logger: o.Logger})
 	h.tunnels.OnChange(func(subject string, connected bool) { h.presence.Tunnels.Set(subject, connected, o.Now()) })
 	o.Watches.OnPresence(func(secretKey string, connected bool) {
 		since, _ := o.Watches.Watching(secretKey)
@@ -120,7 +120,7 @@ func (h *Hosts) Close() { h.tunnels.Close() }
 // of this one.
 func (h *Hosts) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("/v3/connect/machine", h.connect)
-	mux.Handle(RelayPath, h.relay)
+	mux.Handle(relayPath, h.relay)
 	mux.HandleFunc("GET "+sessionsPath, h.relay.Serve(func() any { return h.tunnels.Sessions() }))
 }
 
@@ -164,12 +164,12 @@ func (h *Hosts) Tunnel(subject records.Subject) observed.Tunnel {
 
 // OpenTunnels are those of all servers.
 func (h *Hosts) OpenTunnels(ctx context.Context) []HeldTunnels {
-	return AskServers(ctx, h.relay, sessionsPath, HeldTunnels{Server: h.presence.Self.URL, Value: h.tunnels.Sessions()}, h.presence.Others())
+	return askServers(ctx, h.relay, sessionsPath, HeldTunnels{Server: h.presence.Self.URL, Value: h.tunnels.Sessions()}, h.presence.Others())
 }
 
 // Workers are those of all servers; own are those of this one.
 func (h *Hosts) Workers(ctx context.Context, own []reconcile.Status) []Said[[]reconcile.Status] {
-	return AskServers(ctx, h.relay, workersPath, Said[[]reconcile.Status]{Server: h.presence.Self.URL, Value: own}, h.presence.Others())
+	return askServers(ctx, h.relay, workersPath, Said[[]reconcile.Status]{Server: h.presence.Self.URL, Value: own}, h.presence.Others())
 }
 
 // ServeWorkers adds where other servers ask for the workers of this one.

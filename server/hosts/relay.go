@@ -23,8 +23,8 @@ import (
 	"github.com/drover-project/drover/tunnel"
 )
 
-// RelayPath is where a server takes the requests of the others.
-const RelayPath = "/v1-drover/relay"
+// relayPath is where a server takes the requests of the others.
+const relayPath = "/v1-drover/relay"
 
 const (
 	protocol = "drover-relay"
@@ -46,8 +46,8 @@ type holders interface {
 	Connected(subject string) (since time.Time, ok bool)
 }
 
-// RelayOptions are what a Relay is made of. All are required.
-type RelayOptions struct {
+// relayOptions are what a Relay is made of. All are required.
+type relayOptions struct {
 	Local    tunnels
 	Presence holders
 	// Secret is known to the servers of one store alone.
@@ -58,10 +58,10 @@ type RelayOptions struct {
 }
 
 // Relay dials hosts.
-type Relay struct{ RelayOptions }
+type Relay struct{ relayOptions }
 
-// NewRelay makes a Relay.
-func NewRelay(o RelayOptions) *Relay { return &Relay{o} }
+// newRelay makes a Relay.
+func newRelay(o relayOptions) *Relay { return &Relay{o} }
 
 // Connected says whether the subject has an open tunnel to any server, and since when; see
 // board.Connected.
@@ -112,7 +112,7 @@ func (r *Relay) ask(ctx context.Context, holder records.Replica, subject string,
 	if err != nil {
 		return nil, fmt.Errorf("dial through it: %w", err)
 	}
-	u.Path, u.RawQuery = RelayPath, asked(subject, to).Encode()
+	u.Path, u.RawQuery = relayPath, asked(subject, to).Encode()
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	c, err := (&tls.Dialer{Config: r.TLS}).DialContext(ctx, "tcp", hostPort(u))

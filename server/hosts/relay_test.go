@@ -50,7 +50,7 @@ const secret = "shared-secret"
 // holder is a server with tunnels, behind real TLS.
 func holder(t *testing.T, local hosts) (*httptest.Server, *tls.Config) {
 	t.Helper()
-	web := httptest.NewTLSServer(NewRelay(RelayOptions{Local: local, Presence: held{}, Secret: secret, Logger: slog.New(slog.DiscardHandler)}))
+	web := httptest.NewTLSServer(newRelay(relayOptions{Local: local, Presence: held{}, Secret: secret, Logger: slog.New(slog.DiscardHandler)}))
 	t.Cleanup(web.Close)
 	pool := x509.NewCertPool()
 	pool.AddCert(web.Certificate())
@@ -77,7 +77,7 @@ func TestDialThroughAnotherServer(t *testing.T) {
 		"c:m-broken": func(string, string) (net.Conn, error) { return nil, errors.New("disk on fire") },
 	})
 	elsewhere := []records.Replica{{ID: "b", URL: web.URL}}
-	r := NewRelay(RelayOptions{
+	r := newRelay(relayOptions{
 		Local: hosts{"c:m-here": echo}, Secret: secret, TLS: trust, Logger: slog.New(slog.DiscardHandler),
 		Presence: held{"c:m-1": elsewhere, "c:m-refused": elsewhere, "c:m-broken": elsewhere, "c:m-gone": elsewhere},
 	})
@@ -119,7 +119,7 @@ func TestEnds(t *testing.T) {
 		ends <- there
 		return here, nil
 	}})
-	r := NewRelay(RelayOptions{
+	r := newRelay(relayOptions{
 		Local: hosts{}, Secret: secret, TLS: trust, Logger: slog.New(slog.DiscardHandler),
 		Presence: held{"c:m-1": {{ID: "b", URL: web.URL}}},
 	})
@@ -154,7 +154,7 @@ func TestHalfClose(t *testing.T) {
 	}
 	defer l.Close()
 	web, trust := holder(t, hosts{"c:m-1": func(string, string) (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }})
-	r := NewRelay(RelayOptions{
+	r := newRelay(relayOptions{
 		Local: hosts{}, Secret: secret, TLS: trust, Logger: slog.New(slog.DiscardHandler),
 		Presence: held{"c:m-1": {{ID: "b", URL: web.URL}}},
 	})
@@ -199,7 +199,7 @@ func TestWhoIsRefused(t *testing.T) {
 		{"another secret", http.Header{"Authorization": {"Bearer x"}, "Upgrade": {"drover-relay"}, "Connection": {"Upgrade"}}, 401, "same etcd"},
 		{"no upgrade", http.Header{"Authorization": {"Bearer " + secret}}, 426, "Upgrade"},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+RelayPath+"?subject=c:m-1&network=tcp&address=x:1", nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+relayPath+"?subject=c:m-1&network=tcp&address=x:1", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestWhoIsRefused(t *testing.T) {
 			t.Errorf("%s: %d %s", bad.name, answer.StatusCode, body)
 		}
 	}
-	other := NewRelay(RelayOptions{
+	other := newRelay(relayOptions{
 		Local: hosts{}, Secret: "other", TLS: trust, Logger: slog.New(slog.DiscardHandler),
 		Presence: held{"c:m-1": {{ID: "b", URL: web.URL}}, "c:m-2": {{ID: "b", URL: "http://x"}}},
 	})
@@ -224,7 +224,7 @@ func TestWhoIsRefused(t *testing.T) {
 	if _, err := other.Dial(t.Context(), "c:m-2", tunnel.Target{Network: "tcp", Address: "x:1"}); err == nil || !strings.Contains(err.Error(), "https://") {
 		t.Errorf("a server with a strange address: %v", err)
 	}
-	unknown := NewRelay(RelayOptions{
+	unknown := newRelay(relayOptions{
 		Local: hosts{}, Secret: secret, TLS: &tls.Config{RootCAs: x509.NewCertPool()}, Logger: slog.New(slog.DiscardHandler),
 		Presence: held{"c:m-1": {{ID: "b", URL: web.URL}}},
 	})
@@ -237,17 +237,17 @@ func TestTunnelsOfAllServers(t *testing.T) {
 	t.Parallel()
 	web, trust := holder(t, hosts{"c:m-2": echo})
 	mux := http.NewServeMux()
-	there := NewRelay(RelayOptions{Local: hosts{"c:m-2": echo}, Presence: held{}, Secret: secret, Logger: slog.New(slog.DiscardHandler)})
+	there := newRelay(relayOptions{Local: hosts{"c:m-2": echo}, Presence: held{}, Secret: secret, Logger: slog.New(slog.DiscardHandler)})
 	mux.HandleFunc(sessionsPath, there.Serve(func() any { return hosts{"c:m-2": echo}.Sessions() }))
 	web.Config.Handler = mux
-	here := RelayOptions{Local: hosts{"c:m-1": echo}, Presence: held{}, Secret: secret, TLS: trust, Logger: slog.New(slog.DiscardHandler)}
+	here := relayOptions{Local: hosts{"c:m-1": echo}, Presence: held{}, Secret: secret, TLS: trust, Logger: slog.New(slog.DiscardHandler)}
 	own := HeldTunnels{Server: "https://here", Value: hosts{"c:m-1": echo}.Sessions()}
 	ask := func(others ...string) []HeldTunnels {
 		var all []records.Replica
 		for _, url := range others {
 			all = append(all, records.Replica{URL: url})
 		}
-		return AskServers(t.Context(), NewRelay(here), sessionsPath, own, all)
+		return askServers(t.Context(), newRelay(here), sessionsPath, own, all)
 	}
 	all := ask(web.URL, "https://127.0.0.1:1")
 	if len(all) != 3 || all[0].Server != "https://here" || all[0].Value[0].Subject != "c:m-1" {

@@ -39,8 +39,8 @@ type Said[T any] struct {
 // HeldTunnels are the tunnels of one server.
 type HeldTunnels = Said[[]tunnel.SessionInfo]
 
-// AskServers is what this server says and what the others say at a path, each of which has a few seconds to answer.
-func AskServers[T any](ctx context.Context, r *Relay, path string, own Said[T], others []records.Replica) []Said[T] {
+// askServers is what this server says and what the others say at a path, each of which has a few seconds to answer.
+func askServers[T any](ctx context.Context, r *Relay, path string, own Said[T], others []records.Replica) []Said[T] {
 	all := make([]Said[T], 1+len(others))
 	all[0] = own
 	var asked sync.WaitGroup

@@ -73,14 +73,14 @@ func TestAMigrationIsFenced(t *testing.T) {
 	closeStore(t, s)
 	o := Options{DataDir: dir, Endpoints: []string{"https://" + e.address}, TLS: e.tls, UnsafeNoFsync: true}
 	step := rename("one", "two")
-	depose := MigrationStep{What: "rename while another takes over", Change: func(documents []MigratedDocument) ([]MigratedDocument, error) {
+	depose := migrationStep{What: "rename while another takes over", Change: func(documents []migratedDocument) ([]migratedDocument, error) {
 		deleted, err := e.client.Delete(t.Context(), leadersPrefix+"migration", clientv3.WithPrefix())
 		if err != nil || deleted.Deleted == 0 {
 			t.Errorf("deposed %d leaders: %v", deleted.Deleted, err)
 		}
 		return step.Change(documents)
 	}}
-	_, err := openWith(t.Context(), o, []MigrationStep{depose}, NewCollection[note]("notes", false), NewCollection[note]("secrets", true))
+	_, err := openWith(t.Context(), o, []migrationStep{depose}, NewCollection[note]("notes", false), NewCollection[note]("secrets", true))
 	if err == nil || !strings.Contains(err.Error(), "another server changed the data at the same time") {
 		t.Errorf("error %v", err)
 	}

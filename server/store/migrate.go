@@ -97,19 +97,19 @@ func (s *Store) writeSchema(ctx context.Context, leader *Leadership, record sche
 }
 
 // perform runs one migration over all documents.
-func (s *Store) perform(ctx context.Context, leader *Leadership, step MigrationStep) error {
+func (s *Store) perform(ctx context.Context, leader *Leadership, step migrationStep) error {
 	kvs, _, err := s.readAll(ctx, documentsPrefix)
 	if err != nil {
 		return err
 	}
 	revisions := make(map[string]int64, len(kvs))
-	documents := make([]MigratedDocument, 0, len(kvs))
+	documents := make([]migratedDocument, 0, len(kvs))
 	for _, kv := range kvs {
 		collection, key, ok := splitKey(string(kv.Key))
 		if !ok {
 			continue
 		}
-		d := MigratedDocument{Collection: collection, Key: key, Value: kv.Value, Sensitive: keyring.IsSealed(kv.Value)}
+		d := migratedDocument{Collection: collection, Key: key, Value: kv.Value, Sensitive: keyring.IsSealed(kv.Value)}
 		if d.Sensitive {
 			if d.Value, err = s.keys.Open(string(kv.Key), kv.Value); err != nil {
 				return fmt.Errorf("read %s/%s: %w", collection, key, err)

@@ -9,7 +9,7 @@ import (
 
 // builtinProjects writes the IDs of a cluster's projects Default and System, which servers of schema 2 made from the cluster's ID, into
 // the cluster: bindings, secrets and the marks of namespaces name them.
-func builtinProjects(documents []MigratedDocument) (changes []MigratedDocument, err error) {
+func builtinProjects(documents []migratedDocument) (changes []migratedDocument, err error) {
 	for _, d := range documents {
 		if d.Collection != "clusters" {
 			continue

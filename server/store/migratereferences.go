@@ -121,7 +121,7 @@ func (c referring) inUse(objects map[string]shared) map[string]granted {
 
 // references marks the Secrets and ConfigMaps that clusters use, and gives each of them a UID: servers of the schema before went by
 // names alone.
-func references(documents []MigratedDocument) (changes []MigratedDocument, err error) {
+func references(documents []migratedDocument) (changes []migratedDocument, err error) {
 	clusters, ids := map[string]referring{}, map[string]string{}
 	for _, d := range documents {
 		if d.Collection != "clusters" {
@@ -162,7 +162,7 @@ func references(documents []MigratedDocument) (changes []MigratedDocument, err e
 }
 
 // marked gives an object that has none a UID, and the IDs of the clusters that its annotations name.
-func marked(d *MigratedDocument, ids map[string]string) (o shared, changed bool, err error) {
+func marked(d *migratedDocument, ids map[string]string) (o shared, changed bool, err error) {
 	if err := json.Unmarshal(d.Value, &o); err != nil {
 		return o, false, fmt.Errorf("read %s: %w", d.Key, err)
 	}
@@ -182,7 +182,7 @@ func marked(d *MigratedDocument, ids map[string]string) (o shared, changed bool,
 }
 
 // set writes fields of a document, and leaves the others as they are.
-func set(d *MigratedDocument, fields map[string]any) error {
+func set(d *migratedDocument, fields map[string]any) error {
 	all := map[string]json.RawMessage{}
 	err := json.Unmarshal(d.Value, &all)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {

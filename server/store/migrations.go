@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// MigrationStep brings the documents from one schema to the next.
-type MigrationStep struct {
+// migrationStep brings the documents from one schema to the next.
+type migrationStep struct {
 	// What says what it does, for the log and for errors.
 	What string
 	// Change decides what to write. It must give nothing more to write when it is given its own result, since a crash can end
 	// it in the middle and it is then run again.
-	Change func(documents []MigratedDocument) (changes []MigratedDocument, err error)
+	Change func(documents []migratedDocument) (changes []migratedDocument, err error)
 	// Additive says that servers of the schema before go on with what it leaves, beside newer ones or in their place after a way back. What
 	// it adds can be made again from the rest, as they drop what they do not know: it runs at each start until its release is the oldest
 	// that counts, and then is no longer additive.
 	Additive bool
 }
 
-// MigratedDocument is a document whose type is not known, decrypted.
-type MigratedDocument struct {
+// migratedDocument is a document whose type is not known, decrypted.
+type migratedDocument struct {
 	Collection string
 	Key        string
 	// Sensitive documents are encrypted at rest.
@@ -32,8 +32,8 @@ type MigratedDocument struct {
 
 // migrationSteps are the steps between schemas in their order: the first leads from schema 1 to 2. A step that was released is never
 // changed but for its Additive, or taken away.
-func migrationSteps() []MigrationStep {
-	return []MigrationStep{
+func migrationSteps() []migrationStep {
+	return []migrationStep{
 		// Environments of agents, addresses of datastores and manifests of clusters hold
 		// passwords, and so does what instructions of a machine have printed.
 		encrypting("clusters", "machines"),
@@ -45,10 +45,10 @@ func migrationSteps() []MigrationStep {
 }
 
 // encrypting seals what was in the clear in these collections.
-func encrypting(collections ...string) MigrationStep {
-	return MigrationStep{
+func encrypting(collections ...string) migrationStep {
+	return migrationStep{
 		What: "encrypt " + strings.Join(collections, " and ") + " at rest",
-		Change: func(documents []MigratedDocument) (changes []MigratedDocument, err error) {
+		Change: func(documents []migratedDocument) (changes []migratedDocument, err error) {
 			for _, d := range documents {
 				if slices.Contains(collections, d.Collection) && !d.Sensitive {
 					d.Sensitive = true

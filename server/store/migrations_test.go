@@ -11,7 +11,7 @@ import (
 // TestBuiltinProjects: existing clusters keep the IDs that servers of schema 2 made, which bindings name, and all else of them.
 func TestBuiltinProjects(t *testing.T) {
 	const before = `{"namespace":"fleet-default","name":"harbour","id":"c-m-h4rb0r55","spec":{"kubernetesVersion":"v1.34.4+k3s1","n":12345678901234567890}}`
-	documents := []MigratedDocument{
+	documents := []migratedDocument{
 		{Collection: "clusters", Key: "fleet-default/harbour", Sensitive: true, Value: []byte(before)},
 		{Collection: "clusters", Key: "fleet-default/new", Sensitive: true, Value: []byte(`{"id":"c-x","projects":{"default":"c-x:p-aaaaa","system":"c-x:p-bbbbb"}}`)},
 		{Collection: "projects", Key: "c-m-h4rb0r55/p-shop1", Sensitive: true, Value: []byte(`{"id":"c-m-h4rb0r55:p-shop1"}`)},

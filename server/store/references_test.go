@@ -10,12 +10,12 @@ import (
 // TestReferencesInUseAreMarked: what a cluster used by the rules of before it may use, what it named in vain it may not, and a second
 // run has nothing to write.
 func TestReferencesInUseAreMarked(t *testing.T) {
-	secret := func(name, annotations string) MigratedDocument {
-		return MigratedDocument{Collection: "objects", Key: "Secret/" + name, Sensitive: true,
+	secret := func(name, annotations string) migratedDocument {
+		return migratedDocument{Collection: "objects", Key: "Secret/" + name, Sensitive: true,
 			Value: []byte(`{"kind":"Secret","name":"x","namespace":"fleet-default","annotations":{` + annotations + `},"data":{"a":"aHVzaA=="}}`)}
 	}
 	const files, cloud = `"rke.cattle.io/object-authorized-for-clusters":"quay, harbour"`, `"v2prov-secret-authorized-for-cluster":"harbour"`
-	documents := []MigratedDocument{
+	documents := []migratedDocument{
 		{Collection: "clusters", Key: "fleet-default/harbour", Sensitive: true, Value: []byte(`{"namespace":"fleet-default","name":"harbour","id":"c-m-harbour1","generation":7,"spec":{"rkeConfig":{
 "machineGlobalConfig":{"cloud-provider-config":"secret://elsewhere:cloud"},
 "machineSelectorConfig":[{"config":{"cloud-provider-config":"secret://elsewhere:shut"}}],

@@ -33,7 +33,7 @@ type schemaRecord struct {
 func (s *Store) currentSchema() int { return 1 + len(s.migrations) }
 
 // readerOf is the oldest schema whose servers may use what these steps leave; 0 says that none older may.
-func readerOf(steps []MigrationStep) int {
+func readerOf(steps []migrationStep) int {
 	oldest := 1 + len(steps)
 	for oldest > 1 && steps[oldest-2].Additive {
 		oldest--

@@ -65,9 +65,9 @@ func TestDamagedSchema(t *testing.T) {
 
 // rename is a migration: documents of notes get another text, those called gone are
 // deleted, and one is added to secrets.
-func rename(from, to string) MigrationStep {
-	return MigrationStep{What: "rename", Change: func(documents []MigratedDocument) ([]MigratedDocument, error) {
-		var changes []MigratedDocument
+func rename(from, to string) migrationStep {
+	return migrationStep{What: "rename", Change: func(documents []migratedDocument) ([]migratedDocument, error) {
+		var changes []migratedDocument
 		done := false
 		for _, d := range documents {
 			var n note
@@ -86,7 +86,7 @@ func rename(from, to string) MigrationStep {
 			}
 		}
 		if !done {
-			changes = append(changes, MigratedDocument{Collection: "secrets", Key: to, Sensitive: true, Value: []byte(`{}`)})
+			changes = append(changes, migratedDocument{Collection: "secrets", Key: to, Sensitive: true, Value: []byte(`{}`)})
 		}
 		return changes, nil
 	}}
@@ -104,13 +104,13 @@ func TestMigrations(t *testing.T) {
 	must(s.Commit(t.Context(), ops...))(t)
 	closeStore(t, s)
 
-	openAt := func(steps ...MigrationStep) (*Store, *Collection[note], *Collection[note], error) {
+	openAt := func(steps ...migrationStep) (*Store, *Collection[note], *Collection[note], error) {
 		notes, secrets := NewCollection[note]("notes", false), NewCollection[note]("secrets", true)
 		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, notes, secrets)
 		return s, notes, secrets, err
 	}
 	// The second migration fails: the data is neither of schema 1 nor of 3.
-	broken := MigrationStep{What: "break", Change: func([]MigratedDocument) ([]MigratedDocument, error) { return nil, errors.New("no luck") }}
+	broken := migrationStep{What: "break", Change: func([]migratedDocument) ([]migratedDocument, error) { return nil, errors.New("no luck") }}
 	_, _, _, err := openAt(rename("one", "two"), broken)
 	if err == nil || !strings.Contains(err.Error(), "migrate the data in "+dir+" from schema 2 to 3 (break): no luck") {
 		t.Errorf("a migration that fails: %v", err)
@@ -156,7 +156,7 @@ func TestMigrations(t *testing.T) {
 	closeStore(t, s)
 	refusesToOpen(t, dir, "schema 3")
 
-	fresh, err := openWith(t.Context(), Options{DataDir: filepath.Join(dir, "fresh"), UnsafeNoFsync: true}, []MigrationStep{broken})
+	fresh, err := openWith(t.Context(), Options{DataDir: filepath.Join(dir, "fresh"), UnsafeNoFsync: true}, []migrationStep{broken})
 	if err != nil {
 		t.Fatalf("new data has nothing to migrate: %v", err)
 	}
@@ -168,8 +168,8 @@ func TestMigrations(t *testing.T) {
 func TestAdditiveMigrations(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	fill := MigrationStep{What: "fill", Additive: true, Change: func(documents []MigratedDocument) ([]MigratedDocument, error) {
-		var changes []MigratedDocument
+	fill := migrationStep{What: "fill", Additive: true, Change: func(documents []migratedDocument) ([]migratedDocument, error) {
+		var changes []migratedDocument
 		for _, d := range documents {
 			var n note
 			if err := json.Unmarshal(d.Value, &n); err != nil {
@@ -186,7 +186,7 @@ func TestAdditiveMigrations(t *testing.T) {
 		}
 		return changes, nil
 	}}
-	with := func(steps []MigrationStep, do func(*Store, *Collection[note])) {
+	with := func(steps []migrationStep, do func(*Store, *Collection[note])) {
 		t.Helper()
 		notes := NewCollection[note]("notes", false)
 		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, notes)
@@ -196,7 +196,7 @@ func TestAdditiveMigrations(t *testing.T) {
 		do(s, notes)
 		closeStore(t, s)
 	}
-	older, newer := []MigrationStep{rename("one", "two")}, []MigrationStep{rename("one", "two"), fill}
+	older, newer := []migrationStep{rename("one", "two")}, []migrationStep{rename("one", "two"), fill}
 	write := func(key string) func(*Store, *Collection[note]) {
 		return func(_ *Store, notes *Collection[note]) { must(notes.Create(t.Context(), key, note{Text: key}))(t) }
 	}
@@ -235,7 +235,7 @@ func TestAdditiveMigrations(t *testing.T) {
 	with(newer, filled("a", "b", "c49", "c40"))
 	// Two schemas back is too far, and so is what is between one that is not additive.
 	refusesToOpen(t, dir, "schema 3) and this is v0.0.0-dev, which knows schemas up to 1")
-	with([]MigrationStep{rename("one", "two"), fill, rename("two", "three")}, func(*Store, *Collection[note]) {})
+	with([]migrationStep{rename("one", "two"), fill, rename("two", "three")}, func(*Store, *Collection[note]) {})
 	if _, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, newer, NewCollection[note]("notes", false)); err == nil || !strings.Contains(err.Error(), "which knows schemas up to 3") {
 		t.Errorf("after a step that is not additive: %v", err)
 	}
@@ -247,7 +247,7 @@ func TestClustersAndMachinesAreEncryptedByMigration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	const password = "hunter2-of-the-datastore"
-	keep := func(steps []MigrationStep, sensitive bool) (*Store, *Collection[note], *Collection[note]) {
+	keep := func(steps []migrationStep, sensitive bool) (*Store, *Collection[note], *Collection[note]) {
 		clusters, machines := NewCollection[note]("clusters", sensitive), NewCollection[note]("machines", sensitive)
 		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, clusters, machines, NewCollection[note]("notes", false))
 		if err != nil {
@@ -293,7 +293,7 @@ func TestClustersAndMachinesAreEncryptedByMigration(t *testing.T) {
 func TestReferencesAreMarkedByMigration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	keep := func(steps []MigrationStep) (*Store, *Collection[map[string]any], *Collection[map[string]any]) {
+	keep := func(steps []migrationStep) (*Store, *Collection[map[string]any], *Collection[map[string]any]) {
 		clusters, objects := NewCollection[map[string]any]("clusters", true), NewCollection[map[string]any]("objects", true)
 		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, clusters, objects)
 		if err != nil {

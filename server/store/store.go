@@ -67,7 +67,7 @@ type Store struct {
 	client      *clientv3.Client
 	embedded    *embed.Etcd // nil with an external etcd
 	keys        *keyring.Ring
-	migrations  []MigrationStep
+	migrations  []migrationStep
 	collections map[string]Bindable
 	view        viewProgress
 	contact     contact
@@ -106,7 +106,7 @@ func Open(ctx context.Context, o Options, cs ...Bindable) (*Store, error) {
 	return openWith(ctx, o, migrationSteps(), cs...)
 }
 
-func openWith(ctx context.Context, o Options, steps []MigrationStep, cs ...Bindable) (_ *Store, err error) {
+func openWith(ctx context.Context, o Options, steps []migrationStep, cs ...Bindable) (_ *Store, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -349,9 +349,6 @@ func (u *UI) Audit(r Request) (View, error) {
 	return View{Title: "Audit log", Template: "audit", Data: v, Section: "audit", Command: command, Topics: topics}, nil
 }
 
-// Quoted is a word of a command line.
-func Quoted(word string) string { return ShellWord(word) }
-
 // Nothing is the page of an address that leads nowhere.
 func (u *UI) Nothing(r Request) (View, error) {
 	return View{}, norman.Errorf(http.StatusNotFound, norman.NotFound, "there is no page at %.200s", r.Query.Path)

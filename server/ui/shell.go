@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// ShellWord is a word of a command line.
-func ShellWord(word string) string {
+// Quoted is a word of a command line.
+func Quoted(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@,+", r)
 	}
@@ -55,7 +55,7 @@ func ShellLine(command string, args []string, flags ...string) string {
 	words := []string{command}
 	quoted := make([]string, len(args))
 	for i, arg := range args {
-		quoted[i] = ShellWord(arg)
+		quoted[i] = Quoted(arg)
 	}
 	flags = slices.DeleteFunc(slices.Clone(flags), func(flag string) bool { return flag == "" })
 	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") }) {
@@ -71,5 +71,5 @@ func ShellFlag(name, value string) string {
 	if value == "" {
 		return ""
 	}
-	return name + " " + ShellWord(value)
+	return name + " " + Quoted(value)
 }

@@ -12,14 +12,6 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-func TestQuoted(t *testing.T) {
-	for given, want := range map[string]string{"harbour": "harbour", "a b": "'a b'", "it's": `'it'\''s'`, "": "''", "$(reboot)": "'$(reboot)'", "k=v:NoSchedule": "k=v:NoSchedule"} {
-		if got := Quoted(given); got != want {
-			t.Errorf("%q is quoted as %s, want %s", given, got, want)
-		}
-	}
-}
-
 func TestWith(t *testing.T) {
 	q := Query{"/dashboard/clusters", url.Values{"q": {"a&b"}, "page": {"3"}, "seen": {"x"}, "state": {"active"}}}
 	for _, c := range []struct {

@@ -43,8 +43,8 @@ func (d Definition) APIVersion() string {
 	return d.Group + "/" + d.Version
 }
 
-// NamespaceDefinition are those of the core group, of which package planapi has the rest.
-func NamespaceDefinition() Definition {
+// namespaceDefinition are those of the core group, of which package planapi has the rest.
+func namespaceDefinition() Definition {
 	return Definition{
 		Version: "v1", Kind: "Namespace", Plural: "namespaces", Singular: "namespace", Short: []string{"ns"}, Of: auth.Namespace,
 		Verbs: metav1.Verbs{"get", "list", "watch"}, Columns: columns("Name", "Status", "Age"),
@@ -104,8 +104,8 @@ func columns(names ...string) []metav1.TableColumnDefinition {
 	return list
 }
 
-// DefinitionOf is the definition of a resource.
-func DefinitionOf(group, plural string) Definition {
+// definitionOf is the definition of a resource.
+func definitionOf(group, plural string) Definition {
 	for _, d := range definitions() {
 		if d.Group == group && d.Plural == plural {
 			return d

@@ -14,7 +14,7 @@ import (
 
 // Namespaces are those that clusters and fleets are in, and the default one. They are made and removed with what is in them.
 func (a People) Namespaces() PersonKind {
-	k := PersonKind{Definition: NamespaceDefinition()}
+	k := PersonKind{Definition: namespaceDefinition()}
 	k.List = func() []PersonObject {
 		names := []string{clusterspec.DefaultNamespace}
 		for _, c := range a.State.Clusters.List() {

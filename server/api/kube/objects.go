@@ -46,7 +46,7 @@ func readiness(ready bool) string {
 }
 
 func (a *API) clusters() *Resource {
-	r := &Resource{Definition: DefinitionOf("provisioning.cattle.io", "clusters"), api: a, collection: subscribe.Clusters}
+	r := &Resource{Definition: definitionOf("provisioning.cattle.io", "clusters"), api: a, collection: subscribe.Clusters}
 	r.list = func() []object {
 		machines := a.o.State.MachineCounts()
 		var all []object
@@ -108,7 +108,7 @@ func ownersOf(cl records.Cluster) []any {
 }
 
 func (a *API) management() *Resource {
-	r := &Resource{Definition: DefinitionOf("management.cattle.io", "clusters"), api: a, collection: subscribe.Clusters}
+	r := &Resource{Definition: definitionOf("management.cattle.io", "clusters"), api: a, collection: subscribe.Clusters}
 	r.list = func() []object {
 		machines := a.o.State.MachineCounts()
 		var all []object
@@ -157,7 +157,7 @@ func (a *API) managed(d store.Document[records.Cluster], machines int) object {
 }
 
 func (a *API) machines() *Resource {
-	r := &Resource{Definition: DefinitionOf("cluster.x-k8s.io", "machines"), api: a, collection: subscribe.Machines}
+	r := &Resource{Definition: definitionOf("cluster.x-k8s.io", "machines"), api: a, collection: subscribe.Machines}
 	r.list = func() []object {
 		var all []object
 		for _, d := range a.o.State.Machines.List() {
@@ -200,7 +200,7 @@ func (a *API) machine(d store.Document[records.Machine]) object {
 }
 
 func (a *API) settings() *Resource {
-	r := &Resource{Definition: DefinitionOf("management.cattle.io", "settings"), api: a, collection: subscribe.Settings, permanent: true}
+	r := &Resource{Definition: definitionOf("management.cattle.io", "settings"), api: a, collection: subscribe.Settings, permanent: true}
 	r.list = func() []object {
 		var all []object
 		for _, s := range a.o.Settings.List() {

@@ -77,7 +77,7 @@ func (a People) Kinds() []PersonKind {
 	}
 }
 
-func define(plural string) Definition { return DefinitionOf("management.cattle.io", plural) }
+func define(plural string) Definition { return definitionOf("management.cattle.io", plural) }
 
 // about is the metadata of an object.
 type about struct {

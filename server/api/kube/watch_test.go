@@ -48,7 +48,7 @@ func TestEventOf(t *testing.T) {
 			of := func(revision int64) object {
 				return object{key: "n/o", may: auth.OfCluster("o"), revision: revision, content: map[string]any{"metadata": map[string]any{"name": "o", "namespace": "n", "labels": map[string]any{"l": c.label}}}}
 			}
-			r := &Resource{Definition: DefinitionOf("provisioning.cattle.io", "clusters")}
+			r := &Resource{Definition: definitionOf("provisioning.cattle.io", "clusters")}
 			r.get = func(string) (object, bool) { return of(c.now), c.now > 0 }
 			r.changed = func(change subscribe.Change) (string, *object, bool) {
 				if change.Removed == nil {
@@ -77,7 +77,7 @@ func TestEventOf(t *testing.T) {
 
 // TestLostSight: a watcher that may not see an object any more is left with its name.
 func TestLostSight(t *testing.T) {
-	r := &Resource{Definition: DefinitionOf("provisioning.cattle.io", "clusters")}
+	r := &Resource{Definition: definitionOf("provisioning.cattle.io", "clusters")}
 	o := object{key: "n/o", may: auth.OfCluster("o"), revision: 7, cells: []any{"o", "secret"}, content: map[string]any{"kind": "Cluster", "metadata": map[string]any{"name": "o", "namespace": "n"}, "spec": "secret"}}
 	r.get = func(string) (object, bool) { return o, true }
 	r.changed = func(subscribe.Change) (string, *object, bool) { return "n/o", nil, true }

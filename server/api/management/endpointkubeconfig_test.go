@@ -17,7 +17,7 @@ func TestGoldenKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.Lead([]Endpoint{{Context: "harbour-one", Server: "https://10.0.0.1:6443", CA: "CLUSTER CA"}, {Context: "harbour-fqdn", Server: "https://k8s.lan"}})
+	k.Lead([]endpoint{{Context: "harbour-one", Server: "https://10.0.0.1:6443", CA: "CLUSTER CA"}, {Context: "harbour-fqdn", Server: "https://k8s.lan"}})
 	got, err := yaml.Marshal(k)
 	if err != nil {
 		t.Fatal(err)

@@ -19,8 +19,8 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// Endpoint is a way into a cluster.
-type Endpoint struct {
+// endpoint is a way into a cluster.
+type endpoint struct {
 	// Context is the name of its context in a kubeconfig.
 	Context string
 	// Server is a URL.
@@ -29,13 +29,13 @@ type Endpoint struct {
 	CA string
 }
 
-// EndpointsOf are the ways into a cluster whose CA is known, or why there is none though the cluster should have some.
-func EndpointsOf(name string, e clusterspec.LocalClusterAuthEndpoint, machines []records.Machine, ca string) (all []Endpoint, missing string) {
+// endpointsOf are the ways into a cluster whose CA is known, or why there is none though the cluster should have some.
+func endpointsOf(name string, e clusterspec.LocalClusterAuthEndpoint, machines []records.Machine, ca string) (all []endpoint, missing string) {
 	switch {
 	case !e.Enabled:
 		return nil, ""
 	case e.FQDN != "":
-		return []Endpoint{{Context: name + "-fqdn", Server: "https://" + host(e.FQDN), CA: e.CACerts}}, ""
+		return []endpoint{{Context: name + "-fqdn", Server: "https://" + host(e.FQDN), CA: e.CACerts}}, ""
 	case ca == "":
 		return nil, "the server has not reached the cluster since it was started, so that it does not know the cluster's CA: get the kubeconfig again once it is connected"
 	}
@@ -45,15 +45,15 @@ func EndpointsOf(name string, e clusterspec.LocalClusterAuthEndpoint, machines [
 			continue
 		}
 		host := strings.TrimPrefix(cmp.Or(nodeName(m), m.NodeName, m.Name), name+"-")
-		all = append(all, Endpoint{Context: name + "-" + host, Server: "https://" + net.JoinHostPort(addresses[0], strconv.Itoa(installers.APIPort)), CA: ca})
+		all = append(all, endpoint{Context: name + "-" + host, Server: "https://" + net.JoinHostPort(addresses[0], strconv.Itoa(installers.APIPort)), CA: ca})
 	}
 	if len(all) == 0 {
 		return nil, "no control-plane machine of the cluster has an address"
 	}
-	slices.SortFunc(all, func(a, b Endpoint) int {
+	slices.SortFunc(all, func(a, b endpoint) int {
 		return cmp.Or(strings.Compare(a.Context, b.Context), strings.Compare(a.Server, b.Server))
 	})
-	return slices.CompactFunc(all, func(a, b Endpoint) bool { return a.Context == b.Context }), ""
+	return slices.CompactFunc(all, func(a, b endpoint) bool { return a.Context == b.Context }), ""
 }
 
 // host is the name of an endpoint without the scheme and the slash that documents of earlier versions may have in it.
@@ -89,7 +89,7 @@ func nodeName(m records.Machine) string {
 const arrival = 10 * time.Second
 
 // endpoint are the ways that a cluster's authorized endpoint comes to, and why there are none though it has one.
-func (a Kubeconfigs) endpoint(id, name string) (direct []Endpoint, missing string) {
+func (a Kubeconfigs) endpoint(id, name string) (direct []endpoint, missing string) {
 	d, ok := a.State.ClustersByID.First(id)
 	e := d.Value.Spec.AuthEndpoint()
 	if !ok || !e.Enabled {
@@ -103,11 +103,11 @@ func (a Kubeconfigs) endpoint(id, name string) (direct []Endpoint, missing strin
 	for _, m := range a.State.MachinesByCluster.Find(key) {
 		machines = append(machines, m.Value)
 	}
-	return EndpointsOf(name, e, machines, ca)
+	return endpointsOf(name, e, machines, ca)
 }
 
 // lead adds the ways that do not lead through the server, once the cluster has the token.
-func (a Kubeconfigs) lead(c *route.Call, k *Kubeconfig, cluster KubeconfigCluster, direct []Endpoint) {
+func (a Kubeconfigs) lead(c *route.Call, k *Kubeconfig, cluster KubeconfigCluster, direct []endpoint) {
 	d, known := a.State.ClustersByID.First(cluster.ID)
 	if name, _, issued := strings.Cut(cluster.Token, ":"); issued && len(direct) > 0 && known && a.TokenArrived != nil {
 		ctx, cancel := context.WithTimeout(c.Ctx(), arrival)

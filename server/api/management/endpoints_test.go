@@ -36,23 +36,23 @@ func TestOf(t *testing.T) {
 		e        clusterspec.LocalClusterAuthEndpoint
 		machines []records.Machine
 		ca       string
-		want     []Endpoint
+		want     []endpoint
 		missing  string
 	}{
 		"off":      {machines: machines, ca: "CA"},
-		"hosts":    {on, machines, "CA", []Endpoint{{"harbour-custom-", "https://10.0.0.1:6443", "CA"}, {"harbour-one", "https://10.0.0.1:6443", "CA"}, {"harbour-two", "https://203.0.113.2:6443", "CA"}}, ""},
-		"one host": {on, machines[1:2], "CA", []Endpoint{{"harbour-one", "https://[fd00::1]:6443", "CA"}}, ""},
+		"hosts":    {on, machines, "CA", []endpoint{{"harbour-custom-", "https://10.0.0.1:6443", "CA"}, {"harbour-one", "https://10.0.0.1:6443", "CA"}, {"harbour-two", "https://203.0.113.2:6443", "CA"}}, ""},
+		"one host": {on, machines[1:2], "CA", []endpoint{{"harbour-one", "https://[fd00::1]:6443", "CA"}}, ""},
 		"as its node": {on, []records.Machine{controlPlane("", func(m *records.Machine) {
 			m.InternalAddress = nil
 			m.Status.Node = &records.NodeRef{Name: "pier-1", Addresses: []string{"pier-1", "10.0.0.9", "fd00::9"}}
-		})}, "CA", []Endpoint{{"harbour-pier-1", "https://10.0.0.9:6443", "CA"}}, ""},
+		})}, "CA", []endpoint{{"harbour-pier-1", "https://10.0.0.9:6443", "CA"}}, ""},
 		"no CA yet":          {on, machines, "", nil, "has not reached the cluster"},
 		"no hosts":           {on, machines[3:5], "CA", nil, "no control-plane machine"},
-		"a name":             {clusterspec.LocalClusterAuthEndpoint{Enabled: true, FQDN: "k8s.lan"}, machines, "", []Endpoint{{"harbour-fqdn", "https://k8s.lan", ""}}, ""},
-		"a scheme of before": {clusterspec.LocalClusterAuthEndpoint{Enabled: true, FQDN: "https://k8s.lan:6443/"}, nil, "CA", []Endpoint{{"harbour-fqdn", "https://k8s.lan:6443", ""}}, ""},
-		"a name and CA":      {clusterspec.LocalClusterAuthEndpoint{Enabled: true, FQDN: "k8s.lan", CACerts: "PEM"}, nil, "CA", []Endpoint{{"harbour-fqdn", "https://k8s.lan", "PEM"}}, ""},
+		"a name":             {clusterspec.LocalClusterAuthEndpoint{Enabled: true, FQDN: "k8s.lan"}, machines, "", []endpoint{{"harbour-fqdn", "https://k8s.lan", ""}}, ""},
+		"a scheme of before": {clusterspec.LocalClusterAuthEndpoint{Enabled: true, FQDN: "https://k8s.lan:6443/"}, nil, "CA", []endpoint{{"harbour-fqdn", "https://k8s.lan:6443", ""}}, ""},
+		"a name and CA":      {clusterspec.LocalClusterAuthEndpoint{Enabled: true, FQDN: "k8s.lan", CACerts: "PEM"}, nil, "CA", []endpoint{{"harbour-fqdn", "https://k8s.lan", "PEM"}}, ""},
 	} {
-		got, missing := EndpointsOf("harbour", test.e, test.machines, test.ca)
+		got, missing := endpointsOf("harbour", test.e, test.machines, test.ca)
 		if diff := cmp.Diff(test.want, got); diff != "" || !strings.Contains(missing, test.missing) || (missing == "") != (test.missing == "") {
 			t.Errorf("%s: %q %s", name, missing, diff)
 		}

@@ -165,7 +165,7 @@ func rancherPlugin(server, userID, clusterID string) (*execPlugin, error) {
 }
 
 // Lead adds ways with the user of the first context.
-func (k *Kubeconfig) Lead(direct []Endpoint) {
+func (k *Kubeconfig) Lead(direct []endpoint) {
 	for _, way := range direct {
 		var c namedCluster
 		c.Name, c.Cluster.Server = way.Context, way.Server
