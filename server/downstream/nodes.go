@@ -198,7 +198,7 @@ func (c *connection) nodes() cache.ListerWatcher {
 			defer cancel()
 			// Not from a cache of this API server, which may be behind what another one has shown; and of each page only what is kept.
 			list, size := &corev1.NodeList{}, int64(0)
-			version, err := bounds.Each(ctx, bounds.Nodes, metav1.ListOptions{}, c.client.CoreV1().Nodes().List, func(node *corev1.Node) error {
+			revision, err := bounds.Each(ctx, bounds.Nodes, metav1.ListOptions{}, c.client.CoreV1().Nodes().List, func(node *corev1.Node) error {
 				node = slimNode(node)
 				if size += sizeOfNode(node); size > maxKeptOfNodes {
 					return c.tooMany()
@@ -206,7 +206,7 @@ func (c *connection) nodes() cache.ListerWatcher {
 				list.Items = append(list.Items, *node)
 				return nil
 			})
-			list.ResourceVersion = version
+			list.ResourceVersion = revision
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {

@@ -105,7 +105,7 @@ func visibleCluster(s *state.State, c *route.Call, id string) (store.Document[re
 
 func (a Clusters) object(cl records.Cluster, machines int, u norman.URLs) norman.Object {
 	driver, provider := k8sobjects.Driver(cl, machines)
-	state := k8sobjects.ClusterSummaryOfV3(cl)
+	summary := k8sobjects.ClusterSummaryOfV3(cl)
 	object := norman.Object{
 		ID: cl.ID, Actions: k8sobjects.ActionsOf(cl),
 		Links: map[string]string{
@@ -126,7 +126,7 @@ func (a Clusters) object(cl records.Cluster, machines int, u norman.URLs) norman
 			},
 		},
 	}
-	state.Into(object.Fields)
+	summary.Into(object.Fields)
 	object.Fields["capacity"], object.Fields["allocatable"] = sums(a.api(records.ClusterKey(cl.Key())))
 	if !cl.Spec.Docker() { // which are clusters of the management API alone
 		info, _ := object.Fields["info"].(map[string]any)

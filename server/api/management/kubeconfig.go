@@ -134,12 +134,12 @@ type KubeconfigCluster struct{ Name, ID, Token string }
 func newKubeconfig(server, caCerts, userID string, clusters []KubeconfigCluster, current string) (Kubeconfig, error) {
 	k := Kubeconfig{APIVersion: "v1", Kind: "Config", CurrentContext: current}
 	for _, one := range clusters {
-		cluster, context, user := namedCluster{Name: one.Name}, namedContext{Name: one.Name}, namedUser{Name: one.Name}
+		cluster, entry, user := namedCluster{Name: one.Name}, namedContext{Name: one.Name}, namedUser{Name: one.Name}
 		cluster.Cluster.Server = server + "/k8s/clusters/" + one.ID
 		if caCerts != "" {
 			cluster.Cluster.CAData = base64.StdEncoding.EncodeToString([]byte(caCerts))
 		}
-		context.Context.Cluster, context.Context.User = one.Name, one.Name
+		entry.Context.Cluster, entry.Context.User = one.Name, one.Name
 		if user.User.Token = one.Token; one.Token == "" {
 			plugin, err := rancherPlugin(server, userID, one.ID)
 			if err != nil {
@@ -147,7 +147,7 @@ func newKubeconfig(server, caCerts, userID string, clusters []KubeconfigCluster,
 			}
 			user.User.Exec = plugin
 		}
-		k.Clusters, k.Users, k.Contexts = append(k.Clusters, cluster), append(k.Users, user), append(k.Contexts, context)
+		k.Clusters, k.Users, k.Contexts = append(k.Clusters, cluster), append(k.Users, user), append(k.Contexts, entry)
 	}
 	return k, nil
 }
@@ -172,8 +172,8 @@ func (k *Kubeconfig) Lead(direct []endpoint) {
 		if way.CA != "" {
 			c.Cluster.CAData = base64.StdEncoding.EncodeToString([]byte(way.CA))
 		}
-		var context namedContext
-		context.Name, context.Context.Cluster, context.Context.User = way.Context, way.Context, k.Users[0].Name
-		k.Clusters, k.Contexts = append(k.Clusters, c), append(k.Contexts, context)
+		var entry namedContext
+		entry.Name, entry.Context.Cluster, entry.Context.User = way.Context, way.Context, k.Users[0].Name
+		k.Clusters, k.Contexts = append(k.Clusters, c), append(k.Contexts, entry)
 	}
 }

@@ -136,7 +136,7 @@ func (a Nodes) object(m records.Machine) norman.Object {
 }
 
 func nodeObject(m records.Machine) norman.Object {
-	state := k8sobjects.MachineSummary(m)
+	summary := k8sobjects.MachineSummary(m)
 	o := norman.Object{ID: k8sobjects.NodeID(m), Fixed: m.Status.Node == nil, Fields: map[string]any{
 		"name": m.NodeName, "nodeName": "", "requestedHostname": m.NodeName, "hostname": m.NodeName,
 		"clusterId": m.ClusterID, "namespaceId": m.ClusterID, "nodePoolId": nil, "nodeTemplateId": nil,
@@ -150,7 +150,7 @@ func nodeObject(m records.Machine) norman.Object {
 		"droverMachine": m.Key(), "droverState": string(k8sobjects.MachineState(&m)), "cause": m.Status.Cause, "waitingFor": m.Status.WaitingFor,
 		"nextStep": m.Status.NextStep, "since": m.Status.Since, "history": history(m), "refused": m.Refused, "lastFailure": nil,
 	}}
-	state.Into(o.Fields)
+	summary.Into(o.Fields)
 	if m.NodeName == "" {
 		o.Fields["name"] = m.Name
 	}

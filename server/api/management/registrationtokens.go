@@ -68,23 +68,23 @@ func ofFleet(t records.RegistrationToken) bool {
 }
 
 func (a RegistrationTokens) object(t records.RegistrationToken) norman.Object {
-	state := k8sobjects.Well()
+	summary := k8sobjects.Well()
 	join, err := a.Registration.JoinCommandFor(t)
 	if errors.Is(err, registration.ErrNoServerURL) {
-		state = k8sobjects.NewSummary(k8sobjects.Pending, "error", err.Error())
+		summary = k8sobjects.NewSummary(k8sobjects.Pending, "error", err.Error())
 	} else if err != nil {
-		state = k8sobjects.NewSummary(k8sobjects.Error, "error", err.Error())
+		summary = k8sobjects.NewSummary(k8sobjects.Error, "error", err.Error())
 	}
 	spent := ""
 	if at := join.Import.Spent; !at.IsZero() && err == nil {
 		spent = at.UTC().Format(time.RFC3339)
-		state = k8sobjects.NewSummary(k8sobjects.Active, "no", "spent at "+spent+", when the first agent was let in: it lets in none but agents of the same Kubernetes")
+		summary = k8sobjects.NewSummary(k8sobjects.Active, "no", "spent at "+spent+", when the first agent was let in: it lets in none but agents of the same Kubernetes")
 	}
 	expires := ""
 	if !t.Expires.IsZero() {
 		expires = t.Expires.UTC().Format("2006-01-02T15:04:05Z")
 		if !a.Now().Before(t.Expires) {
-			state = k8sobjects.NewSummary(k8sobjects.Error, "error", "the token expired at "+expires+": delete it to get a fresh one")
+			summary = k8sobjects.NewSummary(k8sobjects.Error, "error", "the token expired at "+expires+": delete it to get a fresh one")
 		}
 	}
 	if err == nil && join.Import.Command == "" {
@@ -98,7 +98,7 @@ func (a RegistrationTokens) object(t records.RegistrationToken) norman.Object {
 		"windowsNodeCommand": "", "insecureWindowsNodeCommand": "",
 		"created": t.Created, "creatorId": nil, "labels": map[string]string{}, "annotations": map[string]string{},
 	}}
-	state.Into(o.Fields)
+	summary.Into(o.Fields)
 	return o
 }
 

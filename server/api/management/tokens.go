@@ -65,14 +65,14 @@ func (a Tokens) object(c *route.Call, t records.Token) norman.Object {
 	if last := a.Auth.Uses.Last(t.Name); !last.IsZero() {
 		used = last.UTC().Format(time.RFC3339)
 	}
-	state := k8sobjects.Well()
+	summary := k8sobjects.Well()
 	o := norman.Object{ID: t.Name, Fields: map[string]any{
 		"name": t.Name, "description": t.Description, "userId": t.UserID, "userPrincipal": "local://" + t.UserID, "authProvider": cmp.Or(t.Directory, "local"),
 		"ttl": t.TTLMillis, "expiresAt": expires, "expired": auth.Expired(t, a.Now()), "enabled": !t.Disabled,
 		"current": t.Name == c.Who.TokenName, "isDerived": !t.Session, "clusterId": norman.Reference(t.ClusterID), "lastUsedAt": used,
 		"created": t.Created, "creatorId": norman.Reference(t.UserID), "labels": map[string]string{}, "annotations": map[string]string{},
 	}}
-	state.Into(o.Fields)
+	summary.Into(o.Fields)
 	return o
 }
 
