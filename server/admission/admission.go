@@ -123,7 +123,7 @@ func Begin(ctx context.Context, s *state.State, r Request, clock func() time.Tim
 	return o, append(ops, s.Operations.Creating(o.Key(), o)), gone, nil
 }
 
-// failing says that a machine could not be changed: correcting what is wished for is what mends that.
+// failing says that a machine could not be changed: a new request takes the place of the operation then, since it may be the correction.
 func failing(o operations.Operation) bool {
 	return slices.ContainsFunc(o.Tasks, func(t operations.Task) bool { return t.State == operations.TaskFailed })
 }

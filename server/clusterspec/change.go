@@ -16,7 +16,7 @@ import (
 // AllowSkippedMinor is an annotation of a cluster: "true" lets an upgrade leave out a minor line.
 const AllowSkippedMinor = "drover.dev/allow-skipped-minor"
 
-// MaintenanceWindow is an annotation of a cluster: when its machines may be restarted, in the form of package window.
+// MaintenanceWindow is an annotation of a cluster: when its machines may be restarted, in the form of ParseWindows.
 const MaintenanceWindow = "drover.dev/maintenance-window"
 
 // PinAgents is an annotation of a cluster: "true" has the agents of its hosts stay of the release that they are of.

@@ -128,7 +128,7 @@ func (e *DeniedError) Error() string { return e.Reason }
 // Denied is a *DeniedError.
 func Denied(format string, args ...any) error { return &DeniedError{fmt.Sprintf(format, args...)} }
 
-// UserOf and GroupOf are principals of a kind; a GitHub has two sorts of groups, see package github.
+// UserOf and GroupOf are principals of a kind; a GitHub has two sorts of groups, see server/directories/web.
 func UserOf(kind, id string) string  { return kind + "_user://" + id }
 func GroupOf(kind, id string) string { return kind + "_group://" + id }
 

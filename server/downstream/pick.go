@@ -1,4 +1,4 @@
-// Through which host, or whether through its agent, a cluster's API is asked: what there is, for package ways to choose of.
+// Through which host, or whether through its agent, a cluster's API is asked: what there is to choose of.
 
 package downstream
 

@@ -1,4 +1,4 @@
-// Users, roles, bindings and projects: package persons has them, and their changes.
+// Users, roles, bindings and projects as a resource: what they are made of is in personobjects.go.
 
 package kube
 
@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/server/people"
 )
 
-// ofPeople is the resource of a kind of package persons.
+// ofPeople is the resource of a PersonKind.
 func (a *API) ofPeople(k PersonKind) *Resource {
 	r := &Resource{Definition: k.Definition, api: a, collection: k.Collection, within: k.Within}
 	r.list = func() []object {
