@@ -38,7 +38,7 @@ const (
 type InCluster struct {
 	// API is host:port of the cluster's API server as pods reach it.
 	API string
-	// Accounts are directories with token and ca.crt of the pod's service account; the first one that is there counts.
+	// Accounts are directories with token and ca.crt of the pod's service account; the first that exists counts.
 	Accounts []string
 }
 

@@ -77,7 +77,7 @@ func (s *Source) stopAll() {
 	}
 }
 
-// keep writes a finding, unless the plan it is of is no longer the one that is there, or
+// keep writes a finding, unless the file has another plan by now than the one that the finding is of, or
 // a user removed the position to have the plan applied again.
 func (s *Source) keep(p *dropped, checksum string, f func(*position)) {
 	if _, err := os.Lstat(positionPath(p.path)); err != nil {

@@ -20,7 +20,7 @@ const (
 	retryMin = 800 * time.Millisecond
 	retryMax = 30 * time.Second
 	// unansweredMax is the longest pause while nothing answers: a server that is back is found
-	// soon, and one that is there and in trouble is spared.
+	// soon, and a server that runs but is in trouble is spared.
 	unansweredMax = 2500 * time.Millisecond
 	// freshFor is how long a server that was away counts as one that is starting.
 	freshFor = 30 * time.Second

@@ -174,7 +174,7 @@ func different(wanted []File, there map[string]File) []File {
 
 func withoutNewline(text []byte) []byte { return bytes.TrimSuffix(text, []byte("\n")) }
 
-// archive is the files with the directories between them and the one that is there,
+// archive is the files with the directories between them and the existing directory,
 // 0755 as RKE makes them.
 func archive(dir string, files []File, now time.Time) ([]byte, error) {
 	var out bytes.Buffer

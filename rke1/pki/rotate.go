@@ -95,9 +95,9 @@ type Stage struct {
 	Bundle Bundle
 }
 
-// Stages are the steps from the bundle that hosts have to that which they shall have, so that at
-// every instant each component trusts each other one. The last is always the one wanted. With the
-// same CAs there is only that; with a new CA, hosts first trust both, then get the new
+// Stages are the steps from the bundle that hosts have to the wanted bundle, so that at
+// every instant each component trusts each other one. The last is always the wanted bundle. With the
+// same CAs there is only that step; with a new CA, hosts first trust both, then get the new
 // leaves, then lose the old CA. They follow from the two bundles alone: after a crash, ask
 // again with the one that every host has. Its errors name the certificate that does not parse.
 func Stages(now, wanted Bundle) ([]Stage, error) {

@@ -25,7 +25,7 @@ import (
 
 // embedded has what is offered: the last release of each minor line from 1.23 on that KDM had in January 2025, and
 // v1.30.5-rancher1-1. v1.23.17-rancher1-1 is none of KDM's, where 1.23 ends at 1.23.16: it is here with the
-// images of that one for those who build the hyperkube image of the last 1.23 themselves.
+// images of 1.23.16 for people who build the hyperkube image of the last 1.23 themselves.
 //
 //go:embed data.json
 var embedded []byte

@@ -33,8 +33,8 @@ type document struct {
 	GitHub      *records.GitHubDirectory `json:"github,omitempty"`
 }
 
-// Read is a directory of a document. Secrets that it does not have are those of before, the one of its kind that is there. Its
-// error names all that is wrong and repeats no value of the document, which might be a secret.
+// Read is the directory that a document describes. Secrets that the document leaves out are taken from the configured directory of its
+// kind, which before finds. The error names all that is wrong and repeats no value of the document, which might be a secret.
 func Read(text []byte, before func(kind string) (records.Directory, bool)) (records.Directory, error) {
 	one, err := strictyaml.ReadOne(strictyaml.Source{Private: true, Limits: strictyaml.Limits{Bytes: maxDocument}}, text)
 	if err != nil {

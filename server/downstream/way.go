@@ -102,7 +102,7 @@ func (w way) over(c *connection) http.RoundTripper {
 	return c.bare
 }
 
-// another says whether there is a connection now that is not that one.
+// another says whether the cluster has another connection now than the given one.
 func (c *Clusters) another(key records.ClusterKey, than *connection) bool {
 	w := c.watcher(key)
 	if w == nil {

@@ -116,7 +116,7 @@ func queued(subject string, all []Operation) (n int) {
 }
 
 // Prune is which operations to remove so that at most keep ended ones of each subject are left:
-// those that ended first, sorted by when they did.
+// the operations that ended first, sorted by the time of their end.
 func Prune(all []Operation, keep int) (gone []Operation) {
 	ended := map[string][]Operation{}
 	for _, o := range all {

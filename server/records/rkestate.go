@@ -45,7 +45,7 @@ type RKESnapshot struct {
 	At time.Time `json:"at"`
 	// Version is the Kubernetes version of the cluster at that time.
 	Version string `json:"version,omitempty"`
-	// Hosts are those that have it; Bucket is the one that has it besides, and empty for none.
+	// Hosts are those that have the snapshot. Bucket is the name of the bucket that has it, too; empty for none.
 	Hosts  []RKESnapshotOn `json:"hosts,omitempty"`
 	Bucket string          `json:"bucket,omitempty"`
 	// Failure is why there is none; empty when there is one.

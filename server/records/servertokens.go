@@ -1,8 +1,8 @@
 // Server tokens of clusters: the one in force, those of before, and those that people brought.
 //
 // A server token is what servers join with, and what the distribution encrypts its certificates and keys with that are in etcd and in
-// each snapshot. People bring tokens of before: a server that was rebuilt from nothing has the documents of its clusters and tokens of
-// its own, by which no snapshot of before can be read; who kept the old token brings it, and a restore finds it among the others.
+// each snapshot. Operators add older tokens: a server that was rebuilt from nothing has the documents of its clusters and tokens of
+// its own, by which no older snapshot can be read. An operator who kept the old token adds it, and a restore finds it among the tokens.
 
 package records
 

@@ -33,7 +33,7 @@ type ImportRequest struct {
 	// FromHosts reads the state from the hosts instead, of a cluster that was exported or imported before: their node agents have joined.
 	FromHosts bool
 	DryRun    bool
-	// Force takes a state that has no CA in common with the one that is there.
+	// Force takes a state that has no CA in common with the state that the server has.
 	Force bool
 }
 

@@ -31,7 +31,7 @@ type Facts struct {
 	Settings  func(who auth.Identity) []Setting
 	Roles     func(who auth.Identity) []Role
 	Bindings  func(who auth.Identity) []Binding
-	// Servers are those that run, that which answers first.
+	// Servers are those that run; the server that answers the request comes first.
 	Servers func(who auth.Identity) []Server
 	Audit   func(ctx context.Context, who auth.Identity, wanted AuditWanted) (AuditPart, error)
 }

@@ -44,7 +44,7 @@ func Tree(w apitypes.Why) (first, below []apitypes.Cause) {
 }
 
 // OfCauses makes the tree of a cluster with its machines; operation may be nil. With the key of a machine it is
-// the tree of that one: when it waits for others, what comes before it is in it. The lines of logs are
+// the tree of that machine: when it waits for others, what comes before it is in the tree. The lines of logs are
 // left to callers that can ask hosts.
 func OfCauses(cl records.Cluster, machines []records.Machine, operation *apitypes.OperationSummary, machine string) apitypes.Why {
 	shown := k8sobjects.ClusterSummary(cl)

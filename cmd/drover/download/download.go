@@ -36,7 +36,7 @@ const (
 type Request struct {
 	// Path is where the server has it.
 	Path string
-	// To is the file to write, and Replace says that one that is there is replaced by the new one once that is whole.
+	// To is the file to write, and Replace says that an existing file is replaced once the new one is whole.
 	To      string
 	Replace bool
 	// Check looks at the file before it gets its name; an error keeps it from that.

@@ -240,7 +240,7 @@ func (q *Request) current(verb auth.Verb) (object, error) {
 	return o, nil
 }
 
-// same refuses what was made of another object than the one that is there.
+// same refuses a change that was made of another object than the stored one, by uid and resourceVersion.
 func (q *Request) same(o object, content map[string]any) error {
 	name := nameOf(o.key)
 	if uid := metadataText(content, "uid"); uid != "" && uid != o.text("uid") {

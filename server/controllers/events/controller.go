@@ -3,7 +3,7 @@
 // from the changes of the store that it sees anyway, so that what is written of a state, by any server,
 // cannot be without its event, and a roll-out costs no write more; and the server that leads writes
 // them down, once a second at most, many in one document. A server that ends without warning loses
-// at most those of that second, and where others run, the next leader has even these.
+// at most the events of that second; where several servers run, the next leader has these events, too.
 package events
 
 import (

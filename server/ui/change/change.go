@@ -56,7 +56,7 @@ type applied struct {
 	status int
 }
 
-// Home of new clusters; that of one that is there is its own address with /change behind it.
+// newCluster is the page of a new cluster; a cluster that exists is edited at its own address with /change behind it.
 const newCluster = ui.Home + "new"
 
 // view is the page of the editor.
