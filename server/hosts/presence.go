@@ -125,7 +125,7 @@ func (p *Presence) under(ctx context.Context, pause *backoff.Backoff) error {
 			}
 		}
 		pause.Reset()
-		// The pause comes after a write: who comes alone is published at once.
+		// The pause comes after a write: a connection that comes alone is published at once.
 		if err := backoff.Wait(ctx, gather); err != nil {
 			return err
 		}

@@ -27,7 +27,7 @@ type refusal struct {
 	status int
 	text   string
 	wait   time.Duration // until it makes sense to ask again; 0 says nothing
-	config int           // the status for who asks for a node config, if it is another one
+	config int           // the status of a request for a node config, if it is another one
 }
 
 func (e *refusal) Error() string { return e.text }

@@ -53,7 +53,7 @@ const maxNonce = 1024
 
 // cacerts serves the CA of the server. An agent that has no checksum of it but a
 // registration token can ask for a proof: it sends base64(SHA-256(token)) and a nonce,
-// and only who knows the token can make the HMAC of the answer.
+// and only a client that knows the token can make the HMAC of the answer.
 func (g *Registration) cacerts(w http.ResponseWriter, r *http.Request) {
 	body := g.settings.CACerts()
 	nonce := r.Header.Get("X-Cattle-Nonce")

@@ -76,7 +76,7 @@ func (s *Store) writeSnapshot(ctx context.Context, begin func(size, revision int
 	return err
 }
 
-// writer ends with its context: a store that closes does not wait for who reads slowly.
+// writer ends with its context: a store that closes does not wait for a slow reader.
 type writer struct {
 	ctx context.Context //nolint:containedctx // io.Writer has no place for it
 	to  io.Writer

@@ -26,7 +26,7 @@ type clusterView struct {
 	// UnderWay is the operation that is worked on; nil when none is.
 	UnderWay *apitypes.Operation
 	Timeline timeline
-	// Steers are what who asks may do to it: stop it, hurry, and pause the cluster.
+	// Steers are what the caller may do to it: stop it, hurry, and pause the cluster.
 	Steers []Offer
 	Quorum quorum
 	Path   string
@@ -34,7 +34,7 @@ type clusterView struct {
 	// Files are the part of its snapshots that is shown.
 	Files []apitypes.Snapshot
 	Part  Part
-	// MayChange says that who asks is offered the editor.
+	// MayChange says that the caller is offered the editor.
 	MayChange bool
 }
 
@@ -157,12 +157,12 @@ func (v joinView) flags() string {
 type machineView struct {
 	Machine
 	Host string
-	// Home is the page of its cluster or fleet; empty for one that who asks may not see.
+	// Home is the page of its cluster or fleet; empty for one that the caller may not see.
 	Home string
 	// Walked are the states that it went through, newest first.
 	Walked []walked
 	Offers []Offer
-	// MayRead says that who asks may read the output of its plan and the logs of its units, or of its containers.
+	// MayRead says that the caller may read the output of its plan and the logs of its units, or of its containers.
 	MayRead    bool
 	Causes     Causes
 	Containers []apitypes.Container
@@ -170,7 +170,7 @@ type machineView struct {
 	Silent string
 }
 
-// above are the pages above one of a cluster or of a fleet, by its key, which is empty for one that has no page for who asks.
+// above are the pages above one of a cluster or of a fleet, by its key, which is empty for one that has no page for the caller.
 func above(key string, fleet bool) []Link {
 	_, name, _ := strings.Cut(key, "/")
 	trail, at := []Link{{"Clusters", Home + "clusters"}}, ClusterURL(key)

@@ -95,9 +95,9 @@ type Cluster struct {
 	Snapshots []apitypes.Snapshot
 	// Etcd are the machines with etcd, and what each is to it.
 	Etcd []Member
-	// MayJoin says that who asks may see the command by which hosts join.
+	// MayJoin says that the caller may see the command by which hosts join.
 	MayJoin bool
-	// MayUse says that who asks may use the terminal of the cluster.
+	// MayUse says that the caller may use the terminal of the cluster.
 	MayUse bool
 }
 
@@ -106,11 +106,11 @@ type Machine struct {
 	apitypes.Machine
 	Certificate records.CertificateEnd
 	Why         apitypes.Why
-	// Plan is nil where there is none, or who asks may not see it.
+	// Plan is nil where there is none, or the caller may not see it.
 	Plan *Plan
 	// Tunnels are the open ones, Watches those of its agent on its plan.
 	Tunnels, Watches []Connection
-	// In is the key of its cluster or fleet; empty where who asks may not see that.
+	// In is the key of its cluster or fleet; empty where the caller may not see that.
 	In string
 	// Units are those of systemd whose journal can be read.
 	Units []string
@@ -167,7 +167,7 @@ type Operation struct {
 	ClusterID string
 	// Fleet says that it is one of a fleet.
 	Fleet bool
-	// Of is the cluster; nil for a fleet, and where who asks may not see it.
+	// Of is the cluster; nil for a fleet, and where the caller may not see it.
 	Of *apitypes.Cluster
 }
 

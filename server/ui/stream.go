@@ -119,7 +119,7 @@ func (u *UI) wait(c *route.Call, to outlet, open *live.Viewer, over <-chan struc
 	}
 }
 
-// look sends what a page shows now to who may see it now, unless the client has seen it; again is false when the stream is over.
+// look sends what a page shows now to a caller who may see it now, unless the client has seen it; again is false when the stream is over.
 func (u *UI) look(c *route.Call, to outlet, page Page, common bool, open *live.Viewer, seen string) (now string, again bool) {
 	if err := route.Again(c); err != nil {
 		end(c, to)

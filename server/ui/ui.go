@@ -1,5 +1,5 @@
 // Package ui is the web page: rendered by the server, from templates and assets that are in the binary, without a
-// build chain. Each page is one function from who asks and the request to a view, and one template. The same address
+// build chain. Each page is one function from the caller and the request to a view, and one template. The same address
 // gives the page, and to a client that accepts text/event-stream its <main> again and again, whenever something
 // changed that it shows.
 //
@@ -119,7 +119,7 @@ type View struct {
 	Command string
 	// Section is the entry of the navigation that it belongs to.
 	Section string
-	// Notice is what has been done by who comes here.
+	// Notice is what the user has done on the page before.
 	Notice string
 	// Script is an asset of its own, beside that of all pages; empty for none.
 	Script string

@@ -156,7 +156,7 @@ func (r *Resource) shows(who auth.Identity, o object) bool {
 	return auth.May(who, auth.Get, o.may)
 }
 
-// visible is an object that the caller may see; who may not is answered as if it did not exist.
+// visible is an object that the caller may see; other callers are answered as if it did not exist.
 func (r *Resource) visible(c *route.Call, key string) (object, error) {
 	o, ok := r.get(key)
 	if !ok || !auth.May(c.Who, auth.Get, o.may) {

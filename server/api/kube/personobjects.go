@@ -56,7 +56,7 @@ type PersonKind struct {
 	Get  func(key string) (PersonObject, bool)
 	// Changed is the object that a change of the collection is about, with its last form when it is gone.
 	Changed func(subscribe.Change) (key string, last *PersonObject, ok bool)
-	// Within stands for any object of a namespace: who may not make one there is refused.
+	// Within stands for any object of a namespace: a caller who may not make one there is refused.
 	Within func(namespace string) auth.Object
 	Create func(personRequest, map[string]any) (PersonObject, error)
 	Update func(personRequest, PersonObject, map[string]any) (PersonObject, error)

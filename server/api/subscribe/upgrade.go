@@ -1,6 +1,6 @@
 // Package subscribe carries changes to clients over websockets: the upgrade, a log of
 // recent changes that a client can go back in, and the loop that writes frames and
-// keeps the connection alive. What a frame shows is decided by who uses it.
+// keeps the connection alive. What a frame shows is decided by the package that uses it.
 //
 // Wire source: rancher/norman api/handler and rancher/apiserver pkg/subscribe.
 package subscribe

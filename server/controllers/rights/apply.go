@@ -34,7 +34,7 @@ type Outcome struct {
 }
 
 // Sync makes a cluster have the wanted objects. It goes on after an error and returns all of them. Bindings that are not wanted go
-// first: who has lost something has lost it, even when a later write fails.
+// first: a user who has lost a right has lost it, even when a later write fails.
 func Sync(ctx context.Context, client kubernetes.Interface, want Objects) (Outcome, error) {
 	return bring(ctx, &syncing{client: client}, want)
 }

@@ -27,7 +27,7 @@ import (
 const (
 	// maxGone is how many namespaces that a cluster no longer has stay recorded: a restored snapshot may bring them back.
 	maxGone = 1000
-	// settle is how long a namespace that is new may name a project in vain before that is taken away: who made it with kubectl through
+	// settle is how long a namespace that is new may name a project in vain before that is taken away: the user who made it with kubectl through
 	// the server has it recorded once the cluster has answered.
 	settle = 2 * time.Second
 	// maxPutBack bounds the namespaces that are named for a mark that was changed in the cluster.

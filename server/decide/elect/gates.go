@@ -89,7 +89,7 @@ func roles(p *pass.Pass) pass.Gate {
 	return pass.Gate{Code: catalogue.MissingRoles, Message: pass.NotYet, State: records.ClusterPending, Next: "run the command that `drover clusters join-command " + p.Cluster.Name + missing(etcd, controlPlane, worker) + "` prints on a host"}
 }
 
-// noMember is the gate of a cluster whose etcd has no member among the machines that stay: who has never joined it would
+// noMember is the gate of a cluster whose etcd has no member among the machines that stay: a machine that has never joined it would
 // begin another one.
 func noMember(p *pass.Pass) pass.Gate {
 	h := pass.Gate{Code: catalogue.EtcdReplaced, Failed: true, State: records.ClusterError, Next: "restore a snapshot, or remove the cluster and create it anew"}

@@ -254,7 +254,7 @@ func (s *Source) operation(who auth.Identity, id string) (ui.Operation, bool) {
 	return ui.Operation{Operation: shown, ClusterID: about.Cluster, Fleet: fleet, Of: of}, true
 }
 
-// named is how a user logs in, for who may see that, else the ID.
+// named is how a user logs in, for callers who may see that, else the ID.
 func (s *Source) named(who auth.Identity, id string) string {
 	if u, ok := s.State.Users.Get(id); ok && auth.May(who, auth.Get, auth.Object{Kind: auth.User, Key: id, Owner: id}) && u.Value.Username != "" {
 		return u.Value.Username

@@ -74,7 +74,7 @@ type view struct {
 	Before bool
 }
 
-// cluster is the cluster of a request, for who may use its terminal: all who see it. For others there is none.
+// cluster is the cluster of a request, for callers who may use its terminal, who are all that see it. For other callers there is none.
 func (t *Terminal) cluster(who auth.Identity, key string) (id string, err error) {
 	id, ok := t.idOf(key)
 	if !ok || !auth.May(who, auth.Terminal, auth.OfCluster(id)) {
