@@ -95,7 +95,7 @@ func (s *syncing) clear(ctx context.Context, have found, want Objects) {
 	}
 }
 
-// user brings what the cluster has of one user to what it should be, and says whether the user's groups are still right.
+// user brings what the cluster has of one user to what it should be. An entry that the cluster asks to have refreshed is written, too, which answers that.
 func (s *syncing) user(ctx context.Context, name string, want, have clusterauth.User, there bool) {
 	if there && have.Enabled == want.Enabled && slices.Equal(have.Groups, want.Groups) && !have.NeedsRefresh {
 		return
