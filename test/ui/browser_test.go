@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -87,10 +88,25 @@ func (b *browser) noticed() []string {
 	return found
 }
 
+// navigate goes to an address. Chromium gives a page up when the machine gets or loses a network, as it does when other tests make
+// hosts: it is asked again then.
+func navigate(url string) chromedp.Action {
+	return chromedp.ActionFunc(func(ctx context.Context) error {
+		err := chromedp.Navigate(url).Do(ctx)
+		for range 5 {
+			if err == nil || !strings.Contains(err.Error(), "ERR_NETWORK_CHANGED") {
+				break
+			}
+			err = chromedp.Navigate(url).Do(ctx)
+		}
+		return err
+	})
+}
+
 // visit opens a page and waits for its heading.
 func (b *browser) visit(url string) {
 	b.t.Helper()
-	b.do(chromedp.Navigate(url), chromedp.WaitVisible("h1", chromedp.ByQuery))
+	b.do(navigate(url), chromedp.WaitVisible("h1", chromedp.ByQuery))
 }
 
 // press clicks on a link or a button of the content by its text.
@@ -208,7 +224,7 @@ func (b *browser) until(condition string) {
 func (b *browser) logIn(s *served, name, password string) {
 	b.t.Helper()
 	b.do(
-		chromedp.Navigate("https://"+s.address+"/dashboard/login"), chromedp.WaitVisible("[name=password]"), chromedp.SetValue("[name=username]", name), chromedp.SendKeys("[name=password]", password),
+		navigate("https://"+s.address+"/dashboard/login"), chromedp.WaitVisible("[name=password]"), chromedp.SetValue("[name=username]", name), chromedp.SendKeys("[name=password]", password),
 		chromedp.Click("button.main"), chromedp.WaitVisible("header nav", chromedp.ByQuery),
 	)
 }

@@ -23,7 +23,7 @@ func TestTextOutlivesTheSession(t *testing.T) {
 	s.user("admin", true)
 	s.fill()
 	b.logIn(s, "admin", password)
-	b.do(chromedp.Navigate("https://"+s.address+"/dashboard/clusters/fleet-default/harbour/change"), chromedp.WaitVisible("#text"))
+	b.do(navigate("https://"+s.address+"/dashboard/clusters/fleet-default/harbour/change"), chromedp.WaitVisible("#text"))
 	for _, d := range s.st.TokensByUser.Find("u-admin") {
 		must(t, s.auth.RevokeToken(t.Context(), d.Key))
 	}
@@ -51,7 +51,7 @@ func TestDownloadSays(t *testing.T) {
 	dir := t.TempDir()
 	b.do(
 		cdp.SetDownloadBehavior(cdp.SetDownloadBehaviorBehaviorAllowAndName).WithDownloadPath(dir).WithEventsEnabled(true),
-		chromedp.Navigate("https://"+s.address+"/dashboard/do/kubeconfig/fleet-default/harbour"), chromedp.WaitVisible("form[data-file]"),
+		navigate("https://"+s.address+"/dashboard/do/kubeconfig/fleet-default/harbour"), chromedp.WaitVisible("form[data-file]"),
 	)
 	for n := 1; n <= 2; n++ {
 		b.do(chromedp.Evaluate(`document.querySelector("[data-told]").textContent = ""`, nil), chromedp.Click("form[data-file] button.main"))
@@ -83,7 +83,7 @@ func TestSaysThatItWasAway(t *testing.T) {
 		return err
 	}))
 	b.logIn(s, "admin", password)
-	b.do(chromedp.Navigate("https://"+s.address+"/dashboard/clusters"), chromedp.WaitVisible("h1", chromedp.ByQuery))
+	b.do(navigate("https://"+s.address+"/dashboard/clusters"), chromedp.WaitVisible("h1", chromedp.ByQuery))
 	s.stop()
 	b.see("Away since")
 	const recent = `[...Array(90).keys()].some((s) => TEXT.includes(new Date(realNow() - s * 1000).toLocaleTimeString()))`
@@ -104,7 +104,7 @@ func TestLogStaysOnPage(t *testing.T) {
 	connection := records.Connection{Subject: "fleet-default/custom-00000001", Replica: "r1", Since: time.Now()}
 	create(t, s.st.Connections, connection.Key(), connection)
 	b.logIn(s, "admin", password)
-	b.do(chromedp.Navigate("https://"+s.address+"/dashboard/machines/fleet-default/custom-00000001"), chromedp.WaitVisible("[data-pour]"))
+	b.do(navigate("https://"+s.address+"/dashboard/machines/fleet-default/custom-00000001"), chromedp.WaitVisible("[data-pour]"))
 	b.clickUntil("[data-pour]", shows("no way to the hosts")) // the server of this test
 	must(t, s.st.Connections.Delete(t.Context(), connection.Key(), 0))
 	b.see("The host is away")

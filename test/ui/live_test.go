@@ -23,7 +23,7 @@ func TestChangesAppear(t *testing.T) {
 	s.fill()
 	b.logIn(s, "admin", password)
 	b.do(
-		chromedp.Navigate("https://"+s.address+"/dashboard/clusters/fleet-default/harbour"), chromedp.WaitVisible("h1", chromedp.ByQuery),
+		navigate("https://"+s.address+"/dashboard/clusters/fleet-default/harbour"), chromedp.WaitVisible("h1", chromedp.ByQuery),
 		chromedp.Evaluate(`window.sameDocument = true; document.querySelector(".causes details").open = true`, nil),
 	)
 	cause := func(text string) time.Time {
@@ -72,7 +72,7 @@ func TestFirstStart(t *testing.T) {
 	s.user("admin", true)
 	_, err := s.st.Users.Modify(t.Context(), "u-admin", func(u records.User) (records.User, error) { u.MustChange = true; return u, nil })
 	must(t, err)
-	b.do(chromedp.Navigate("https://"+s.address+"/"), chromedp.WaitVisible("form", chromedp.ByQuery))
+	b.do(navigate("https://"+s.address+"/"), chromedp.WaitVisible("form", chromedp.ByQuery))
 	b.see("This server is new")
 	b.do(chromedp.SendKeys("[name=password]", "wrong"), chromedp.Click("button.main"))
 	b.see("do not belong together")

@@ -110,7 +110,7 @@ func TestPagesOfANewServer(t *testing.T) {
 	s.user("admin", true)
 	s.user("carl", false, func(u *records.User) { u.MustChange = true })
 	c := &crawl{browser: b, served: s, axe: axe(t)}
-	b.do(chromedp.Navigate(s.at("login")), chromedp.SetValue("[name=username]", "carl"), chromedp.SendKeys("[name=password]", password), chromedp.Click("button.main"), chromedp.WaitVisible("[name=again]"))
+	b.do(navigate(s.at("login")), chromedp.SetValue("[name=username]", "carl"), chromedp.SendKeys("[name=password]", password), chromedp.Click("button.main"), chromedp.WaitVisible("[name=again]"))
 	c.whole("password-must")
 	b.do(chromedp.Click(".me form button"), chromedp.WaitVisible("[name=username]"))
 	b.logIn(s, "admin", password)

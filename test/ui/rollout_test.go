@@ -36,7 +36,7 @@ func (v *voyage) at(path string) string { return v.URL + "/dashboard/" + path }
 // visit opens a page and waits for its heading.
 func (v *voyage) visit(path string) {
 	v.t.Helper()
-	v.browser.do(chromedp.Navigate(v.at(path)), chromedp.WaitVisible("h1", chromedp.ByQuery))
+	v.browser.do(navigate(v.at(path)), chromedp.WaitVisible("h1", chromedp.ByQuery))
 }
 
 // patiently waits for what takes minutes.
@@ -107,7 +107,7 @@ func (v *voyage) firstStart() {
 		v.t.Fatalf("the log of the first start has no password: %s", log)
 	}
 	first := string(found[1])
-	v.browser.do(chromedp.Navigate(v.URL+"/"), chromedp.WaitVisible("form", chromedp.ByQuery))
+	v.browser.do(navigate(v.URL+"/"), chromedp.WaitVisible("form", chromedp.ByQuery))
 	v.see("This server is new")
 	v.browser.do(chromedp.SendKeys("[name=password]", first), chromedp.Click("button.main"), chromedp.WaitVisible("[name=again]"))
 	v.browser.do(chromedp.SendKeys("[name=current]", first), chromedp.SendKeys("[name=new]", chosen), chromedp.SendKeys("[name=again]", chosen), chromedp.Click("button.main"))
@@ -260,6 +260,6 @@ func (v *voyage) second() {
 	}
 	v.send("Kubeconfig")
 	v.see("A file by which kubectl reaches the cluster")
-	v.browser.do(chromedp.Navigate(v.at("do/remove-cluster/fleet-default/harbour")))
+	v.browser.do(navigate(v.at("do/remove-cluster/fleet-default/harbour")))
 	v.see("may not do this")
 }
