@@ -67,6 +67,39 @@ func TestKubePeople(t *testing.T) {
 	}
 }
 
+// TestKubePeopleKeep: what a binding gives to whom stays, and a role has no field that is not acted on.
+func TestKubePeopleKeep(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	const at = "/apis/management.cattle.io/v3/"
+	body := func(kind, name, more string) string {
+		return `{"apiVersion":"management.cattle.io/v3","kind":"` + kind + `","metadata":{"name":"` + name + `"}` + more + `}`
+	}
+	id, _ := b.person("ann", "user")
+	b.want(http.StatusCreated, "POST", at+"globalrolebindings", body("GlobalRoleBinding", "grant", `,"globalRoleName":"user-base","userName":"`+id+`"`))
+	patch := func(target, change string) result {
+		return b.request("PATCH", at+target, b.admin, change, "Content-Type", "application/merge-patch+json")
+	}
+	for _, more := range []string{`{"globalRoleName":"admin"}`, `{"userName":"user-admin"}`, `{"groupPrincipalName":"github_team://1"}`} {
+		r := patch("globalrolebindings/grant", more)
+		if r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.raw), "cannot be changed") {
+			t.Errorf("a binding with %s: %d %s", more, r.status, r.raw)
+		}
+	}
+	const rules = `,"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]`
+	b.want(http.StatusCreated, "POST", at+"roletemplates", body("RoleTemplate", "pods", `,"displayName":"Pods","context":"cluster"`+rules))
+	for _, field := range []string{"external", "administrative"} {
+		for what, r := range map[string]result{
+			"a new role": b.request("POST", at+"roletemplates", b.admin, body("RoleTemplate", "more", `,"displayName":"More","context":"cluster","`+field+`":true`+rules)),
+			"a change":   patch("roletemplates/pods", `{"`+field+`":true}`),
+		} {
+			if r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.raw), "not supported") {
+				t.Errorf("%s with %s: %d %s", what, field, r.status, r.raw)
+			}
+		}
+	}
+}
+
 // TestKubePasswords: a password by an object of its own, of oneself and of others.
 func TestKubePasswords(t *testing.T) {
 	b := newBench(t)

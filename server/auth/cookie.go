@@ -130,7 +130,7 @@ func TakeProof(r *http.Request) {
 	}
 	const field = ForgeryCookie + "="
 	body := bufio.NewReaderSize(r.Body, len(field)+forgeryLength)
-	begin, _ := body.Peek(len(field) + forgeryLength) // of a body that is shorter, or cannot be read, it is no token
+	begin, _ := body.Peek(len(field) + forgeryLength) // a shorter body, or one that cannot be read, begins with no token
 	r.Body = struct {
 		io.Reader
 		io.Closer

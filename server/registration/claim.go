@@ -1,4 +1,4 @@
-// Whether a registration may have the place of a machine that is there already. A machine's ID is no secret, and many people know a
+// Whether a registration may take the place of an existing machine. A machine's ID is no secret, and many people know a
 // registration token: a host that has both must not become a machine whose host is at work. The host itself proves that it has the machine's token. Pure
 // functions over records.
 
