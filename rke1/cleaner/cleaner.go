@@ -90,11 +90,42 @@ func (h Host) Look(ctx context.Context, p Plan) (Found, error) {
 	return f, err
 }
 
-// pods are the containers of pods, but for agents of a server, over which this may be done.
-func (h Host) pods(ctx context.Context) ([]string, error) {
+// DiscardAll removes those of containers of some names that the host has, in the order of the names. The error names the host.
+func (h Host) DiscardAll(ctx context.Context, names []string) error {
+	all, err := h.containers(ctx)
+	if err != nil {
+		return err
+	}
+	has := map[string]bool{}
+	for _, c := range all {
+		for _, name := range c.Names {
+			has[strings.TrimPrefix(name, "/")] = true
+		}
+	}
+	for _, name := range names {
+		if !has[name] {
+			continue
+		}
+		if err := h.Discard(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h Host) containers(ctx context.Context) ([]container.Summary, error) {
 	all, err := h.Docker.ContainerList(ctx, container.ListOptions{All: true})
 	if err != nil {
 		return nil, fmt.Errorf("list the containers of host %s: %w", h.Address, err)
+	}
+	return all, nil
+}
+
+// pods are the containers of pods, but for agents of a server, over which this may be done.
+func (h Host) pods(ctx context.Context) ([]string, error) {
+	all, err := h.containers(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var ids []string
 	for _, c := range all {

@@ -38,8 +38,8 @@ const (
 	SnapshotState       = "etcd-extract-statefile"
 )
 
-// Leftovers are names of containers that end, which neither this program nor the peer leaves behind on purpose.
-func Leftovers() []string {
+// leftovers are names of containers that end, which neither this program nor the peer leaves behind on purpose.
+func leftovers() []string {
 	return []string{
 		EtcdFixPermissions, EtcdPortListener, ControlPortListener, WorkerPortListener, PortChecker, OverlayPortListener, MountChecker, SocketChecker, SELinuxChecker, BundleCertificates, Cleaner,
 		SnapshotOnce, SnapshotRemove, SnapshotRestore, SnapshotDownload, SnapshotServe, SnapshotChecksum, SnapshotState,

@@ -74,7 +74,7 @@ func TestContainersThatEnd(t *testing.T) {
 		if len(c.got.Labels) > 0 || c.got.RestartPolicy != "no" {
 			t.Errorf("%s has labels or starts again", c.got.Name)
 		}
-		if !slices.Contains(Leftovers(), c.got.Name) {
+		if !slices.Contains(Leavings(), c.got.Name) {
 			t.Errorf("%s is not known as a leftover", c.got.Name)
 		}
 	}

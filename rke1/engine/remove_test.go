@@ -21,6 +21,11 @@ func TestRemove(t *testing.T) {
 			y.work.RemoveSnapshots = snapshots
 			asked := map[string]string{}
 			for address, e := range y.hosts {
+				// Two that a run left when it was killed, and one of a person.
+				image := e.Containers()["kubelet"].Config.Image
+				for _, name := range []string{"rke-log-linker-kubelet", "rke-port-checker", "web"} {
+					e.Run(t, name, image, nil)
+				}
 				e.SetInside("kube-cleaner", "/drover-found", lived, lived, gone)
 				e.OnStart("kube-cleaner", func(c dockerstandin.Container) (int, string) {
 					y.mu.Lock()
@@ -62,7 +67,7 @@ func TestRemove(t *testing.T) {
 				t.Fatal(err)
 			}
 			for address, e := range y.hosts {
-				if left := e.Containers(); len(left) != 0 {
+				if left := e.Containers(); len(left) != 1 || !left["web"].Running {
 					t.Errorf("left on %s: %v", address, left)
 				}
 				if !strings.Contains(asked[address], "/var/lib/kubelet/pods/p/v") {

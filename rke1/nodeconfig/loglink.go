@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	linkerPrefix = "rke-log-linker-"
+	// LinkerPrefix and the name of a container are the name of the container that links its log.
+	LinkerPrefix = "rke-log-linker-"
 	logDirectory = "/var/lib/rancher/rke/log"
 )
 
@@ -54,25 +55,27 @@ func (e *Engine) LinkLog(ctx context.Context, image string, c Container) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	name := linkerPrefix + c.Name
+	name := LinkerPrefix + c.Name
 	// A container that was left over would keep the name, and its result would be an old one.
 	if err := e.removeNamed(ctx, name); err != nil {
 		return fmt.Errorf("link the log of %s: %w", c.Name, err)
 	}
 	config := &container.Config{Image: image, Entrypoint: link(logDirectory, c.LogPath, c.Name, c.ID)}
-	host := &container.HostConfig{Binds: []string{"/var/lib:/var/lib"}, Privileged: true, NetworkMode: "none"}
+	// Docker removes it, so that none stays when this program is killed meanwhile.
+	host := &container.HostConfig{Binds: []string{"/var/lib:/var/lib"}, Privileged: true, NetworkMode: "none", AutoRemove: true}
 	r, err := e.Docker.ContainerCreate(ctx, config, host, nil, nil, name)
 	if err != nil {
 		return fmt.Errorf("link the log of %s: create %s: %w", c.Name, name, err)
 	}
-	if err := errors.Join(e.runToEnd(ctx, r.ID), e.remove(ctx, r.ID)); err != nil {
-		return fmt.Errorf("link the log of %s: %w", c.Name, err)
+	if err := e.runToEnd(ctx, r.ID); err != nil {
+		return fmt.Errorf("link the log of %s: %w", c.Name, errors.Join(err, e.remove(ctx, r.ID)))
 	}
 	return nil
 }
 
+// runToEnd starts a container that Docker removes when it has ended, and waits until it is gone.
 func (e *Engine) runToEnd(ctx context.Context, id string) error {
-	ended, failed := e.Docker.ContainerWait(ctx, id, container.WaitConditionNextExit)
+	ended, failed := e.Docker.ContainerWait(ctx, id, container.WaitConditionRemoved)
 	if err := e.start(ctx, id); err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/drover-project/drover/rke1/engine/api"
 	"github.com/drover-project/drover/rke1/engine/etcd"
 	"github.com/drover-project/drover/rke1/engine/run"
-	"github.com/drover-project/drover/rke1/nodeconfig"
 )
 
 // Hosts takes hosts out of the cluster that are not in the config any more: out of etcd
@@ -84,15 +83,11 @@ func loseRoles(ctx context.Context, r *run.Run) error {
 // otherwise. The error names the host, and is a *cleaner.LeftError where something stays mounted.
 func Clean(ctx context.Context, r *run.Run, h *run.Host, member bool) error {
 	r.Line("hosts", "Cleaning up host [%s]", h.Node.Address)
-	for _, name := range slices.Backward(desired.Names()) {
-		for _, prefix := range []string{"", nodeconfig.OldPrefix, nodeconfig.NewPrefix} {
-			if err := h.Discard(ctx, prefix+name); err != nil {
-				return err
-			}
-		}
-	}
 	with, err := cleanerOn(ctx, r, h)
 	if err != nil {
+		return err
+	}
+	if err := with.DiscardAll(ctx, desired.Leavings()); err != nil {
 		return err
 	}
 	if with.Image == "" { // nothing of Kubernetes can have run; any image can remove files

@@ -10,7 +10,7 @@ var Questions = []Question{
 	{Place: "server/etcdops *Files.onHost", Calls: "host.Ask", Through: Agent, Why: "asked for a snapshot that the cluster's API lists, of which the bounds are those of a file that a person downloads"},
 	{Place: "server/downstream *watcher.kubeconfig", Calls: "host.Ask", Through: Agent, Asked: []string{`GET /v1/kubeconfig`}},
 
-	{Place: "rke1/cleaner Host.pods", Calls: "docker.ContainerList", Through: Docker, Why: "asked when a host is cleaned, which an engine does that has deployed it"},
+	{Place: "rke1/cleaner Host.containers", Calls: "docker.ContainerList", Through: Docker, Why: "asked when a host is cleaned, which an engine does that has deployed it"},
 	{Place: "rke1/nodeconfig *Engine.Create", Calls: "docker.ContainerCreate", Through: Docker, Why: "asked after an honest survey, by the one client of rke1/dial"},
 	{Place: "rke1/nodeconfig *Engine.LinkLog", Calls: "docker.ContainerCreate", Through: Docker, Why: "asked after an honest survey, by the one client of rke1/dial"},
 	{Place: "rke1/nodeconfig *Engine.LinkLogOf", Calls: "docker.ContainerInspect", Through: Docker, Why: "asked after an honest survey, by the one client of rke1/dial"},

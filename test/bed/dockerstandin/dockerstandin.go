@@ -416,6 +416,9 @@ func (e *Engine) one(w http.ResponseWriter, r *http.Request, id, verb string) {
 			c.Running, c.Restarting = true, false
 		}
 		c.Starts++ // who waits for its end looks at this
+		if c.removedAtItsEnd() {
+			e.all = slices.DeleteFunc(e.all, func(o *Container) bool { return o == c })
+		}
 		w.WriteHeader(204)
 	case verb == "stop":
 		c.Running = false

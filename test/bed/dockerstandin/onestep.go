@@ -60,13 +60,16 @@ func (e *Engine) wait(w http.ResponseWriter, c *Container) {
 	starts := c.Starts
 	w.WriteHeader(http.StatusOK)
 	_ = http.NewResponseController(w).Flush()
-	for e.runs[c.Name] != nil && c.Starts == starts && e.find(c.ID) != nil {
+	for (e.runs[c.Name] != nil || c.removedAtItsEnd()) && c.Starts == starts && e.find(c.ID) != nil {
 		e.mu.Unlock()
 		time.Sleep(time.Millisecond)
 		e.mu.Lock()
 	}
 	_ = json.NewEncoder(w).Encode(map[string]int{"StatusCode": c.Code})
 }
+
+// removedAtItsEnd says whether Docker removes a container as soon as it has ended, which one that is made so does when it has been started.
+func (c *Container) removedAtItsEnd() bool { return c.Host != nil && c.Host.AutoRemove }
 
 // archive reads and writes files through a container's binds.
 func (e *Engine) archive(w http.ResponseWriter, r *http.Request, id string, body []byte) {
