@@ -59,7 +59,7 @@ var places = map[string]struct {
 		sites: []string{
 			"file in App.purge ×2", "file in App.start ×2", "file in App.uninstall",
 			"file in checkKept", "file in copyProgram ×6", "file in copyStore ×8", "file in dropOlder ×2", "file in firstPassword ×7",
-			"file in forgetFirst ×2", "file in idle", "file in isServers ×2", "file in keepBefore ×2", "file in options.configure", "file in ownData", "file in place ×4",
+			"file in forgetFirst ×2", "file in idle", "file in isServers ×2", "file in keepBefore ×2", "file in installOptions.configure", "file in ownData", "file in place ×4",
 			"file in serverFlags.etcdTLS", "file in sizeOf", "file in syncTree ×2", "file in whileIdle", "program in command", "program in idle", "program in lastLines",
 		},
 	},
@@ -196,7 +196,7 @@ var places = map[string]struct {
 		why: "The file and the directory of plugins are given by the agent's configuration; the name of a plugin's program has " +
 			"no path (the check of plugin.name), and ownFile refuses a program that others can change. The image's name " +
 			"reaches a plugin by its standard input alone.",
-		sites: []string{"file in dockerAuth", "file in loadPlugins", "program in Plugins.ask"},
+		sites: []string{"file in dockerAuth", "file in loadPlugins", "program in Plugins.ask", "program in endWhole"},
 	},
 	"installers/image/registries": {
 		why:   "The path is that of registries.yaml, and those in it are its author's, root; each file has a bound.",

@@ -21,6 +21,7 @@ import (
 
 	"github.com/drover-project/drover/installers/image/bounded"
 	"github.com/drover-project/drover/installers/image/manifest"
+	"github.com/drover-project/drover/plans/durable"
 )
 
 var (
@@ -76,7 +77,7 @@ func (s *Stager) cacheFault(err error, at *layerAt) {
 // kept opens what is there and is what its name says.
 func (s *Stager) kept(l manifest.Layer) (*os.File, error) {
 	path := filepath.Join(s.CacheDir, keptAs(l))
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|durable.NoFollow|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ func arriving(dir string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err = durable.TryLock(f)
 		if err == nil {
 			if _, err = os.Lstat(f.Name()); err == nil {
 				return f, nil
@@ -252,7 +253,7 @@ func removeAbandoned(path string) error {
 		return err
 	}
 	defer f.Close()
-	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+	if durable.TryLock(f) != nil {
 		return nil // another process writes it
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

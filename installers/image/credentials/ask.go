@@ -14,13 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -174,8 +172,7 @@ func (o Plugins) ask(ctx context.Context, p plugin, image string) (*credentialRe
 	c.Stdin = bytes.NewReader(request)
 	out, words := &limited{most: maxPluginAnswer}, &limited{most: maxPluginWords, quiet: true}
 	c.Stdout, c.Stderr = out, words
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	endWhole(c)
 	c.WaitDelay = pluginEnds
 	err = c.Run()
 	switch {
@@ -267,13 +264,4 @@ func (r *credentialResponse) credential(image string) *Credential {
 		return nil
 	}
 	return &Credential{AuthConfig: authn.AuthConfig{Username: a.Username, Password: a.Password}}
-}
-
-// ownerOf is the uid of a file.
-func ownerOf(info os.FileInfo) (int, bool) {
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
-	}
-	return int(owner.Uid), true
 }
