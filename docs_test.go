@@ -351,7 +351,7 @@ const common = `access account aci addon adopt advice aggregation answer api arc
 check claim cleaner cli cloud cmd command complete config connect console copy credential daemon damage data decide describe dial diff discovery
 doc download draft drop drover durable ecr elect endpoint engine err etcd event exec explain export ext fact fan fault fetch file follow form fs
 github handwritten history id idempotency image in inbox installer interlock ip job journal json k8s key kind kit kube kubectl ldap leave level
-lifecycle limit line list live log login management manifest membership metric migrate migration mux native new norman object observed oidc on ops
+lifecycle limit line list live log login management manifest membership metric migrate migration mux native new norman object observed oidc on ops option
 out outgoing output packaging patch peer pem people person picture pki plug plugin pod preference preflight presence progress proof proxy random reach
 reconcile reference registry registries relay remote render report resend resource review revocation right ring rke rke1 route run schema self shell sign spec spool sse
 starter status steve stream strict subscribe suggest supervise system terminal test text throttle transfer tree trust type ui up keep update upgrade usage use

@@ -118,7 +118,7 @@ func TestPlansStandOnTheStandardLibrary(t *testing.T) {
 // packages alone they could not.
 func TestCommandsStandOnTheClient(t *testing.T) {
 	// What a command does without a server: run one, read and write its data, be one of its processes.
-	itself := []string{module + "/server", module + "/server/backup", module + "/server/kubectl", module + "/server/kubectl/commands", module + "/server/store/keyring"}
+	itself := []string{module + "/server", module + "/server/options", module + "/server/backup", module + "/server/kubectl", module + "/server/kubectl/commands", module + "/server/store/keyring"}
 	for _, p := range list(t, "./cmd/...") {
 		for _, imported := range p.Imports {
 			if to, ours := room(imported); ours && to == "server" && !slices.Contains(itself, imported) {

@@ -26,7 +26,6 @@ const (
 // ratchet is by how much the tree is over each limit: a number may only fall. The change that gets below one writes the new number here; the
 // test says which. At zero the line goes, as the limit then stands by itself.
 var ratchet = map[string]int{
-	"depth":   3,
 	"imports": 169,
 	"fields":  72,
 	"methods": 352,

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/server/options"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -22,9 +23,9 @@ func startAlone(t *testing.T, dir string, newAuthority bool) error {
 	serves := make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Run(ctx, Options{
-			DataDir: dir, Listen: "127.0.0.1:0", AssetsDir: t.TempDir(), BootstrapPassword: "a long first password", Certificate: Certificate{NewAuthority: newAuthority},
-			Store: store.Options{UnsafeNoFsync: true}, Process: Process{
+		ended <- Run(ctx, options.Options{
+			DataDir: dir, Listen: "127.0.0.1:0", AssetsDir: t.TempDir(), BootstrapPassword: "a long first password", Certificate: options.Certificate{NewAuthority: newAuthority},
+			Store: store.Options{UnsafeNoFsync: true}, Process: options.Process{
 				Environ: func(string) string { return "" }, Out: io.Discard, Now: time.Now, Logger: slog.New(signalling{slog.DiscardHandler, "serving", serves}),
 			},
 		})

@@ -25,10 +25,10 @@ import (
 	"github.com/drover-project/drover/server/controllers/traces"
 	"github.com/drover-project/drover/server/etcdops"
 	"github.com/drover-project/drover/server/metrics"
-	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/settings"
+	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -90,7 +90,7 @@ func (c *controllers) observe(d *data, w *ways) {
 func (c *controllers) list(d *data, i *identity, w *ways) []reconcile.Worker {
 	r := rules{d.state, i.auth, d.Now}
 	c.rights = rights.NewKeeper(rights.Options{
-		Stored: r, Find: d.state.Role, Projects: &membership.Membership{State: d.state, Now: d.Now},
+		Stored: r, Find: d.state.Role, Projects: &state.Membership{State: d.state, Now: d.Now},
 		Reports: func() bool { return d.settings.Get(settings.RightsByHand).Value == settings.Report },
 		Client:  w.clusters.Client, Sweep: w.accounts.Sweep, Logger: d.Logger,
 	})

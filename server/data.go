@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/controllers/backups"
+	"github.com/drover-project/drover/server/options"
 	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/settings"
@@ -23,7 +24,7 @@ import (
 
 // data is what there is: what the store keeps, and what the server knows besides. Everything else stands on it.
 type data struct {
-	Options
+	options.Options
 	address
 	state    *state.State
 	settings *settings.Settings
@@ -36,7 +37,7 @@ type data struct {
 
 // openData opens what the server keeps. The store comes first: it takes the data directory for this process alone, before anything else
 // is read from it or written to it.
-func openData(ctx context.Context, o Options) (_ *data, err error) {
+func openData(ctx context.Context, o options.Options) (_ *data, err error) {
 	d := &data{Options: o}
 	stored := o.Store
 	stored.DataDir, stored.Logger = o.DataDir, o.Logger

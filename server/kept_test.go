@@ -19,6 +19,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/backup"
+	"github.com/drover-project/drover/server/options"
 )
 
 var keep = flag.String("keep", "", "name of a minor release, as v0.1, whose data are made anew in testdata/kept: when it is released, and never afterwards")
@@ -26,7 +27,7 @@ var keep = flag.String("keep", "", "name of a minor release, as v0.1, whose data
 const kept = "testdata/kept"
 
 // outsideURL is the address by which the hosts of the kept data reach their server.
-func outsideURL(o *Options) {
+func outsideURL(o *options.Options) {
 	o.ServerURL, o.TLSNames = "https://drover.example:8443", []string{"127.0.0.1"}
 }
 
@@ -49,7 +50,7 @@ func TestDataOfReleases(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := startWhole(t, "", "", outsideURL, func(o *Options) { o.DataDir = dir })
+			s := startWhole(t, "", "", outsideURL, func(o *options.Options) { o.DataDir = dir })
 			admin := s.administrator()
 			s.until("the clusters were decided on", func() bool {
 				_, text := s.ask(admin, http.MethodGet, "/v1-drover/workers", "")

@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/snapshots/inbucket"
 	"github.com/drover-project/drover/server/controllers/rke1"
+	"github.com/drover-project/drover/server/options"
 	"github.com/drover-project/drover/server/outgoing"
 )
 
@@ -70,7 +71,7 @@ spec:
 func TestRKE1ClustersNameNothingInside(t *testing.T) {
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }))
 	defer inside.Close()
-	d := &data{Options: Options{DataDir: t.TempDir(), Process: Process{Logger: slog.New(slog.DiscardHandler)}}, outgoing: &outgoing.Outgoing{}}
+	d := &data{Options: options.Options{DataDir: t.TempDir(), Process: options.Process{Logger: slog.New(slog.DiscardHandler)}}, outgoing: &outgoing.Outgoing{}}
 	if err := d.readRKE1Versions(t.Context()); err != nil {
 		t.Fatal(err)
 	}

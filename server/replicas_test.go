@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/server/options"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/store"
@@ -37,7 +38,7 @@ type whole struct {
 }
 
 // startWhole starts a server on the etcd of an endpoint, or on one of its own.
-func startWhole(t *testing.T, endpoint, keys string, more ...func(*Options)) *whole {
+func startWhole(t *testing.T, endpoint, keys string, more ...func(*options.Options)) *whole {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,16 +47,16 @@ func startWhole(t *testing.T, endpoint, keys string, more ...func(*Options)) *wh
 	address := free.Addr().String()
 	free.Close()
 	s := &whole{T: t, url: "https://" + address, dir: t.TempDir(), logged: &logged{}}
-	options := store.Options{UnsafeNoFsync: true}
+	kept := store.Options{UnsafeNoFsync: true}
 	if endpoint != "" {
-		options = store.Options{Endpoints: []string{endpoint}, KeyFile: keys}
+		kept = store.Options{Endpoints: []string{endpoint}, KeyFile: keys}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	o := Options{
+	o := options.Options{
 		DataDir: s.dir, Listen: address, ServerURL: s.url, PeerURL: s.url, AssetsDir: t.TempDir(), BootstrapPassword: "a long first password",
-		Store: options,
-		Process: Process{
+		Store: kept,
+		Process: options.Process{
 			Environ: func(string) string { return "" }, Out: io.Discard, Logger: slog.New(slog.NewTextHandler(s.logged, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: time.Now,
 		},
 	}

@@ -6,7 +6,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"sync"
@@ -14,11 +13,9 @@ import (
 	_ "time/tzdata" // the zones of maintenance windows, on hosts that have none
 
 	"github.com/coreos/go-systemd/v22/daemon"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/drover-project/drover"
-	"github.com/drover-project/drover/server/backup"
-	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/options"
 )
 
 // LocalURLFile is the name of the file below the data directory with the address by which
@@ -32,58 +29,10 @@ const AdminTokenFile = "admin-token"
 // end by themselves; they are cut.
 const shutdownLimit = 3 * time.Second
 
-// Options of a server.
-type Options struct {
-	// DataDir holds everything that the server keeps.
-	DataDir string
-	// Listen is host:port.
-	Listen string
-	// ServerURL is the address that hosts and people use; empty takes this host's.
-	ServerURL string
-	Certificate
-	// Store says where documents are kept; its DataDir is filled in.
-	Store store.Options
-	// AssetsDir holds the agents that hosts download; empty takes those inside the binary.
-	AssetsDir string
-	// PeerURL is where the other servers of the same etcd reach this one; empty takes this host's first address.
-	PeerURL string
-	// VersionData is a file or an http(s) URL with Kubernetes versions beyond the built-in ones.
-	VersionData string
-	// Backups are those that the server makes by itself; its Keys say whether keys are in them.
-	Backups backup.Schedule
-	// BootstrapPassword is the first administrator's; empty makes one and prints it once.
-	BootstrapPassword string
-	Process
-}
-
-// Certificate is what the server is known by.
-type Certificate struct {
-	// TLSNames are further names and addresses that the server's own certificate is good for.
-	TLSNames []string
-	// CertFile, KeyFile and CAFile are a certificate of an outside authority instead of the
-	// server's own; CAFile is what agents pin, empty when a public authority signed it.
-	CertFile, KeyFile, CAFile string
-	// NewAuthority takes an authority other than the one that the store knows, a new one if
-	// there is none: hosts that joined before do not trust it.
-	NewAuthority bool
-}
-
-// Process is what the server has of the process that it runs in.
-type Process struct {
-	// Environ is os.Getenv.
-	Environ func(string) string
-	// Out gets what the person who starts the server has to see.
-	Out    io.Writer
-	Logger *slog.Logger
-	// Tracer follows requests to the hosts; nil follows none.
-	Tracer trace.Tracer
-	Now    func() time.Time
-}
-
 // Run serves until ctx ends or something fails that the server cannot do without. Its five parts are made in the order in which they need
 // each other, and end in the reverse of it.
-func Run(ctx context.Context, o Options) error {
-	if err := o.checkBackups(); err != nil {
+func Run(ctx context.Context, o options.Options) error {
+	if err := o.Check(); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
@@ -109,17 +58,6 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	return serve(ctx, d, w, c, f)
-}
-
-// checkBackups refuses a schedule that cannot be kept.
-func (o Options) checkBackups() error {
-	if err := o.Backups.Check(); err != nil {
-		return fmt.Errorf("scheduled backups: %w", err)
-	}
-	if o.Backups.Dir != "" && len(o.Store.Endpoints) > 0 {
-		return fmt.Errorf("scheduled backups: %w", &store.ExternalError{Endpoints: o.Store.Endpoints})
-	}
-	return nil
 }
 
 // serve runs all parts until ctx ends or one of them fails.

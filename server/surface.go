@@ -17,9 +17,9 @@ import (
 	"github.com/drover-project/drover/server/connlimit"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/metrics"
-	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/rketransfer"
+	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/upgrades"
 )
 
@@ -34,7 +34,7 @@ type surface struct {
 func newSurface(d *data, i *identity, w *ways, c *controllers) (*surface, error) {
 	proxy := &kubeproxy.Proxy{
 		State: d.state, Until: i.auth.Until, Way: w.clusters.Way, Token: w.accounts.Token, Refused: w.accounts.Refused,
-		Membership: &membership.Membership{State: d.state, Now: d.Now}, Logger: d.Logger,
+		Membership: &state.Membership{State: d.state, Now: d.Now}, Logger: d.Logger,
 	}
 	measures := metrics.New(metrics.Options{
 		Tunnels: w.hosts, State: d.state, Work: c.measured, Workers: c.workers.Status, Backups: d.backups.Status, Rights: c.rights.Kept, Audit: d.audit.Totals, Now: d.Now,

@@ -15,12 +15,13 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/options"
 )
 
 // TestARequestIsFollowedToTheHost: with a collector one trace has the request of a client, what was decided for it, and what the host did.
 func TestARequestIsFollowedToTheHost(t *testing.T) {
 	got := tracetest.NewInMemoryExporter()
-	s := startWhole(t, "", "", func(o *Options) {
+	s := startWhole(t, "", "", func(o *options.Options) {
 		o.Tracer = sdk.NewTracerProvider(sdk.WithSyncer(got)).Tracer("test")
 	})
 	admin := s.administrator()

@@ -98,6 +98,12 @@ func (o Object) Key() string { return KeyOf(o.Kind, o.Namespace, o.Name) }
 // KeyOf is the key of the object of that kind and name.
 func KeyOf(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
+// Named is an object by its key as sentences name it: secret fleet-default/mirror.
+func Named(key string) string {
+	kind, name, _ := strings.Cut(key, "/")
+	return strings.ToLower(kind) + " " + name
+}
+
 // Equal says whether two objects are the same in all that a document gives, and in what their annotations mean.
 func Equal(a, b Object) bool {
 	return a.Key() == b.Key() && a.Type == b.Type && maps.Equal(a.Clusters, b.Clusters) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&

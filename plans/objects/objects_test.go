@@ -4,9 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/plans/strictyaml"
-	"github.com/google/go-cmp/cmp"
 )
 
 func read(t *testing.T, text string) (objects.Object, strictyaml.Errors) {

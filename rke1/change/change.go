@@ -231,14 +231,6 @@ func Certificates(w Cluster, before pki.Bundle, src pki.Source) (pki.Bundle, []p
 	return certificates, nil, err
 }
 
-// Deployed is what was deployed; of a state that never came so far, what was wanted.
-func Deployed(s *state.State) state.Part {
-	if s.Current.Config != nil {
-		return s.Current
-	}
-	return s.Desired
-}
-
 // Restored is the state at the start of the restore: the config of now, certificates and keys of the snapshot's time, and nothing
 // deployed. stale says that Secrets have to be written again. It returns an error with advice where Secrets of the snapshot could not be read any
 // more, or its certificates have ended.
@@ -247,7 +239,7 @@ func Restored(w Cluster, in *state.State, name string, src pki.Source, random io
 	if was == nil {
 		was = w.Before
 	}
-	part := Deployed(was)
+	part := was.LastDeployed()
 	if e := w.Config.Services.KubeAPI.SecretsEncryptionConfig; part.Encryption != "" && (e == nil || !e.Enabled) {
 		return nil, false, advice.With(errors.New("the Secrets in the snapshot are encrypted, and the config has no services.kube-api.secrets_encryption_config"),
 			advice.Step{Kind: advice.EncryptMeanwhile})

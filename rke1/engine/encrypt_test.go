@@ -9,8 +9,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/drover-project/drover/rke1/engine/etcd"
 	"github.com/drover-project/drover/rke1/engine/keys"
+	"github.com/drover-project/drover/rke1/engine/plane"
 	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/state"
@@ -33,7 +33,7 @@ func TestAKeyStaysWhileASecretNeedsIt(t *testing.T) {
 	first := r.Hosts["10.0.0.1"]
 	put := func(key, value string) {
 		t.Helper()
-		if err := etcd.Ask(t.Context(), r, first, "put", func(ctx context.Context, c *clientv3.Client) error {
+		if err := plane.Ask(t.Context(), r, first, "put", func(ctx context.Context, c *clientv3.Client) error {
 			_, err := c.Put(ctx, key, value)
 			return err
 		}); err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/desired"
-	"github.com/drover-project/drover/rke1/engine/etcd"
+	"github.com/drover-project/drover/rke1/engine/plane"
 	"github.com/drover-project/drover/rke1/engine/reach"
 	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/nodeconfig"
@@ -57,7 +57,7 @@ func TestFoundingGoesOnWithThoseWhoBegan(t *testing.T) {
 	y.o.Stop = func() error { return run.ErrStopped } // before the other joins
 	y.work.Before = began.State
 	r := prepare(y.work)
-	if err := etcd.FoundEtcd(t.Context(), r, r.With(config.RoleEtcd)); !errors.Is(err, run.ErrStopped) {
+	if err := plane.FoundEtcd(t.Context(), r, r.With(config.RoleEtcd)); !errors.Is(err, run.ErrStopped) {
 		t.Errorf("got %v", err)
 	}
 	if is := y.hosts["10.0.0.1"].Containers()[desired.Etcd].ID; is != was {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/dial"
-	"github.com/drover-project/drover/rke1/engine/etcd"
+	"github.com/drover-project/drover/rke1/engine/plane"
 	"github.com/drover-project/drover/rke1/engine/reach"
 	"github.com/drover-project/drover/rke1/engine/restore"
 	"github.com/drover-project/drover/rke1/engine/run"
@@ -98,19 +98,19 @@ func TestAMemberLeavesWhenThoseThatStayWork(t *testing.T) {
 				return nil, errors.New("connection refused")
 			})
 			first := r.Hosts["10.0.0.1"]
-			err := etcd.Ask(t.Context(), r, first, "add a member", func(ctx context.Context, c *clientv3.Client) error {
-				_, err := c.MemberAddAsLearner(ctx, []string{etcd.PeerURL(leaves)})
+			err := plane.Ask(t.Context(), r, first, "add a member", func(ctx context.Context, c *clientv3.Client) error {
+				_, err := c.MemberAddAsLearner(ctx, []string{plane.PeerURL(leaves)})
 				return err
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = etcd.RemoveMember(ctx, r, leaves)
+			err = plane.RemoveMember(ctx, r, leaves)
 			if works && err != nil || !works && (err == nil || !strings.Contains(err.Error(), "host 10.0.0.3 leaves etcd when every member that stays works")) {
 				t.Errorf("%v", err)
 			}
-			_, all, err := etcd.Members(t.Context(), r, []*run.Host{first})
-			if err != nil || (etcd.MemberOf(all, leaves) == nil) != works {
+			_, all, err := plane.Members(t.Context(), r, []*run.Host{first})
+			if err != nil || (plane.MemberOf(all, leaves) == nil) != works {
 				t.Errorf("the members are %v, %v", all, err)
 			}
 		})
@@ -126,7 +126,7 @@ func TestAMemberJoinsWhenAllWork(t *testing.T) {
 		return nil, errors.New("connection refused")
 	})
 	first, second := r.Hosts["10.0.0.1"], r.Hosts["10.0.0.2"]
-	err := etcd.JoinEtcd(ctx, r, second, []*run.Host{first, second})
+	err := plane.JoinEtcd(ctx, r, second, []*run.Host{first, second})
 	if err == nil || !strings.Contains(err.Error(), "etcd on host 10.0.0.2 joins when every member works") {
 		t.Errorf("%v; etcd is at %s", err, to)
 	}
@@ -136,8 +136,8 @@ func TestAMemberJoinsWhenAllWork(t *testing.T) {
 func TestAllMembersReplaced(t *testing.T) {
 	r := runbed.Of([]config.Node{runbed.Node("10.0.0.8", config.RoleEtcd), runbed.Node("10.0.0.9", config.RoleEtcd)}, []config.Node{runbed.Node("10.0.0.1", config.RoleEtcd)})
 	r.Before = *r.Work.Before
-	err := etcd.ChangeEtcd(t.Context(), r, r.With(config.RoleEtcd))
-	if replaced, ok := errors.AsType[*etcd.ReplacedError](err); !ok || len(replaced.Before) != 2 {
+	err := plane.ChangeEtcd(t.Context(), r, r.With(config.RoleEtcd))
+	if replaced, ok := errors.AsType[*plane.ReplacedError](err); !ok || len(replaced.Before) != 2 {
 		t.Errorf("%v", err)
 	}
 }

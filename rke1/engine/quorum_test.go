@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/rke1/desired"
-	"github.com/drover-project/drover/rke1/engine/etcd"
+	"github.com/drover-project/drover/rke1/engine/plane"
 	"github.com/drover-project/drover/rke1/engine/reach"
 	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
@@ -62,7 +62,7 @@ func TestAMemberChangesWhileAllWork(t *testing.T) {
 				t.Fatal(err)
 			}
 			id = e.Containers()[desired.Etcd].ID
-			err := etcd.RollEtcd(ctx, r, []*run.Host{h})
+			err := plane.RollEtcd(ctx, r, []*run.Host{h})
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -96,8 +96,8 @@ func TestAHostWithAnotherEtcd(t *testing.T) {
 				t.Fatal(err)
 			}
 			id := e.Containers()[desired.Etcd].ID
-			err := etcd.JoinEtcd(t.Context(), r, h, []*run.Host{first})
-			_, all, listed := etcd.Members(t.Context(), r, []*run.Host{first})
+			err := plane.JoinEtcd(t.Context(), r, h, []*run.Host{first})
+			_, all, listed := plane.Members(t.Context(), r, []*run.Host{first})
 			if listed != nil {
 				t.Fatal(listed)
 			}
@@ -112,7 +112,7 @@ func TestAHostWithAnotherEtcd(t *testing.T) {
 			if err == nil || len(all) != 2 || is.ID == id || !strings.Contains(strings.Join(slices.Concat(is.Config.Entrypoint, is.Config.Cmd), " "), "--initial-cluster-state=existing") {
 				t.Errorf("%v; the members are %v, the container %v", err, all, is.Config)
 			}
-			if len(scripts) == 0 || !strings.Contains(scripts[0], etcd.MoveEtcdAside) {
+			if len(scripts) == 0 || !strings.Contains(scripts[0], plane.MoveEtcdAside) {
 				t.Errorf("the scripts are %q", scripts)
 			}
 			if !slices.ContainsFunc(y.lines, func(line string) bool {

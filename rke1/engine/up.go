@@ -12,7 +12,6 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/engine/addon"
 	"github.com/drover-project/drover/rke1/engine/api"
-	"github.com/drover-project/drover/rke1/engine/etcd"
 	"github.com/drover-project/drover/rke1/engine/keys"
 	"github.com/drover-project/drover/rke1/engine/leave"
 	"github.com/drover-project/drover/rke1/engine/plane"
@@ -29,7 +28,7 @@ var (
 	comparePhase      = run.Phase{ID: "compare", Title: "Compare with what runs", Run: reach.Compare, Preview: func(ctx context.Context, r *run.Run, _ *run.Changes) error { return reach.Compare(ctx, r) }}
 	imagesPhase       = run.Phase{ID: "images", Title: "Pull images", Run: reach.Images}
 	filesPhase        = run.Phase{ID: "certificates", Title: "Deploy certificates and files", Run: plane.DeployFiles, Preview: plane.Preview}
-	etcdPhase         = run.Phase{ID: "etcd", Title: "etcd", ShouldRun: etcd.Own, Run: etcd.Plane}
+	etcdPhase         = run.Phase{ID: "etcd", Title: "etcd", ShouldRun: plane.Own, Run: plane.Plane}
 	controlPlanePhase = run.Phase{ID: "control-plane", Title: "Control plane", Run: rollout.ControlPlane}
 	secretsPhase      = run.Phase{ID: "secrets", Title: "Encryption of Secrets", Run: keys.EncryptSecrets}
 	statePhase        = run.Phase{ID: "state", Title: "Keep the state", Run: api.KeepState}

@@ -74,6 +74,14 @@ func Next(before *State, cfg *config.Cluster, certificates pki.Bundle, random io
 // Deployed is the state after what is desired was deployed.
 func (s *State) Deployed() *State { return &State{Desired: s.Desired, Current: s.Desired} }
 
+// LastDeployed is what was deployed last; of a state that never came so far, what was wanted.
+func (s *State) LastDeployed() Part {
+	if s.Current.Config != nil {
+		return s.Current
+	}
+	return s.Desired
+}
+
 // ChangesCA says whether the cluster is on its way to another CA: pki.Stages of the two bundles has
 // the steps that are left.
 func (s *State) ChangesCA() bool {

@@ -48,7 +48,6 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/planapi"
-	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/rketransfer"
@@ -237,7 +236,7 @@ func New(o Options) (*API, error) {
 		login: &login.API{State: o.State, Auth: o.Auth, Settings: o.Settings, Tokens: v3, Kubeconfigs: v3.Kubeconfigs, Directories: o.Directories, PageAddress: ui.Local},
 		ext:   &access.ExtAPI{State: o.State, Auth: o.Auth, Tokens: v3.Tokens, Kubeconfigs: v3.Kubeconfigs, People: persons.People, Now: o.Now},
 		inside: &clusterresources.API{
-			State: o.State, Membership: &membership.Membership{State: o.State, Now: o.Now}, Client: reach.client, Drains: a.drains, V3: v3,
+			State: o.State, Membership: &state.Membership{State: o.State, Now: o.Now}, Client: reach.client, Drains: a.drains, V3: v3,
 		},
 		secrets: &clusterresources.ProjectSecrets{State: o.State, Now: o.Now, V3: v3},
 	}

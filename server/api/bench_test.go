@@ -50,7 +50,6 @@ import (
 	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/planapi"
-	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/quotas"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
@@ -289,7 +288,7 @@ func (b *bench) wire(o benchOptions) {
 		State: b.st, Snapshots: &etcdops.Service{State: b.st, Now: b.now}, Watching: func(string) (time.Time, bool) { return time.Time{}, false }, Now: b.now,
 		Server: func() (url, ca string) { return o.serverURL, caPEM }, Logger: log, InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" },
 	}
-	ways := &kubeproxy.Proxy{State: b.st, Logger: log, Membership: &membership.Membership{State: b.st, Now: b.now}, Refused: func(records.ClusterKey, string, string) {},
+	ways := &kubeproxy.Proxy{State: b.st, Logger: log, Membership: &state.Membership{State: b.st, Now: b.now}, Refused: func(records.ClusterKey, string, string) {},
 		Way: func(records.ClusterKey, downstream.Credentials) http.RoundTripper { return o.way },
 		Token: func(context.Context, records.ClusterKey, downstream.Person) (string, error) {
 			if o.way == nil {

@@ -19,8 +19,8 @@ import (
 	kubetest "k8s.io/client-go/testing"
 
 	"github.com/drover-project/drover/server/observed"
-	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
 )
 
 // inCluster has the cluster harbour answer, with a client of Kubernetes that holds what is in it.
@@ -46,7 +46,7 @@ func (b *bench) inCluster(objects ...*corev1.Namespace) *fake.Clientset {
 // recorded has the server know the project of a namespace of namespaceIn, as if a person had moved it there.
 func (b *bench) recorded(clusterID, name, project string) {
 	b.t.Helper()
-	m := &membership.Membership{State: b.st, Now: time.Now}
+	m := &state.Membership{State: b.st, Now: time.Now}
 	uid := "uid-" + name
 	if err := m.Move(b.t.Context(), clusterID, uid, name, m.In(clusterID).Of(uid, name), project); err != nil {
 		b.t.Fatal(err)

@@ -225,7 +225,7 @@ func directoryRows(h handlers) []row {
 		{"POST", "/v1-drover/directories/{kind}/test", object(auth.Update, auth.Directory), route.Of(h.outside.Directory, h.outside.Test)},
 	}
 	for _, kind := range directories.Kinds() {
-		at := login.PathOf(kind)
+		at := directories.PathOf(kind)
 		rows = append(rows,
 			row{"GET", strings.TrimSuffix(at, "/"+kind), open(), h.login.DirectoriesOf(kind)},
 			row{"GET", at, open(), h.login.Directory(kind)},

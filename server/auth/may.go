@@ -6,6 +6,7 @@ package auth
 import (
 	"strings"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/settings"
 )
@@ -118,6 +119,11 @@ type Object struct {
 
 // OfCluster is the cluster with a management id.
 func OfCluster(id string) Object { return Object{Kind: Cluster, Key: id} }
+
+// OfShared is a Secret or ConfigMap that clusters may refer to.
+func OfShared(o objects.Object) Object {
+	return Object{Kind: SharedObject, Key: o.Key(), Owner: o.CreatorID}
+}
 
 // In is any object of a kind in a cluster.
 func In(clusterID string, kind Kind) Object { return Object{Kind: kind, Cluster: clusterID} }

@@ -1,6 +1,5 @@
-// Package clusters holds what people and the leader do to clusters: taking in and
-// removing cluster documents, and the controller that brings each cluster's
-// machines to what the planner decides.
+// Package clusters holds what people do to clusters: documents are taken in, with the Secrets and ConfigMaps that they name, clusters are imported, paused
+// and removed, and operations on them are asked for.
 package clusters
 
 import (
@@ -102,7 +101,7 @@ func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, re
 }
 
 func (a *Applier) apply(ctx context.Context, stream clusterspec.Stream, request Request) ([]Result, error) {
-	writings, given, err := references.Prepare(a.State, request.Who, stream.Objects)
+	writings, given, err := Prepare(a.State, request.Who, stream.Objects)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +196,7 @@ func (a *Applier) one(doc clusterspec.Document, request Request, find references
 	if request.Owners != nil {
 		next.Owners = request.Owners
 	}
-	next.Granted = references.Grant(cluster, next, request.Who, find)
+	next.Granted = granted(cluster, next, request.Who, find)
 	same := next.Generation == cluster.Generation && bytes.Equal(next.Owners, cluster.Owners) && references.Same(cluster.Granted, next.Granted) &&
 		maps.Equal(cluster.Labels, next.Labels) && maps.Equal(cluster.Annotations, next.Annotations)
 	refused := cluster.MayChange()
@@ -271,7 +270,7 @@ func Running(s *state.State, cluster records.Cluster) []string {
 
 // create makes a cluster with all that belongs to it from the start.
 func (a *Applier) create(key records.ClusterKey, doc clusterspec.Document, request Request, find references.Lookup) (Result, records.Cluster, []store.Op, error) {
-	if err := references.MayEnter(a.State, request.Who, key.Namespace()); err != nil {
+	if err := MayEnter(a.State, request.Who, key.Namespace()); err != nil {
 		return Result{}, records.Cluster{}, nil, fmt.Errorf("apply cluster %s: %w", key, err)
 	}
 	cluster, writes, err := a.new(key, doc, request.Who.UserID)
@@ -279,7 +278,7 @@ func (a *Applier) create(key records.ClusterKey, doc clusterspec.Document, reque
 		return Result{}, cluster, nil, err
 	}
 	cluster.Owners = request.Owners
-	cluster.Granted = references.Grant(records.Cluster{}, cluster, request.Who, find)
+	cluster.Granted = granted(records.Cluster{}, cluster, request.Who, find)
 	writes = append(writes, a.State.Clusters.Creating(string(key), cluster))
 	return resultOf(cluster, Created), cluster, writes, nil
 }

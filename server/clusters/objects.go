@@ -4,12 +4,20 @@ package clusters
 
 import (
 	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/plans/objects"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/store"
 )
 
+// granted are the rights of a cluster whose document a user applies; see references.Grant.
+func granted(before, after records.Cluster, who auth.Identity, find references.Lookup) map[string]records.Granted {
+	return references.Grant(before, after, who.UserID, func(o objects.Object) bool { return auth.May(who, auth.Get, auth.OfShared(o)) }, find)
+}
+
 // write is what becomes of Secrets and ConfigMaps, and the writes, beside the results of clusters that are made with them.
-func (a *Applier) write(all []references.Writing, clusters []Result) (results []Result, ops []store.Op) {
+func (a *Applier) write(all []Writing, clusters []Result) (results []Result, ops []store.Op) {
 	made := map[string]string{}
 	for _, r := range clusters {
 		if r.Action == Created {
@@ -24,7 +32,7 @@ func (a *Applier) write(all []references.Writing, clusters []Result) (results []
 			}
 			ops = append(ops, w.Write(a.State, made))
 		}
-		if text := references.Unbound(w.Value); text != "" {
+		if text := Unbound(w.Value); text != "" {
 			result.Warnings = []string{text}
 		}
 		results = append(results, result)

@@ -17,7 +17,6 @@ import (
 	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/references"
-	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
@@ -108,8 +107,8 @@ func turn(s *state.State, cluster store.Document[records.Cluster], first operati
 	if err != nil {
 		return next, nil, err
 	}
-	if desired.IsRequest(first) {
-		return next, nil, nil // server/rke carries it out
+	if cluster.Value.Spec.RKE1() && operations.RKE1(first.Kind) {
+		return next, nil, nil // server/controllers/rke1 carries it out
 	}
 	p, err := readParams(first)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/decide/pass"
+	"github.com/drover-project/drover/server/decide/render"
 	"github.com/drover-project/drover/server/decide/rollout"
 	"github.com/drover-project/drover/server/records"
 )
@@ -76,13 +77,13 @@ func (d Decision) Preview(s pass.Snapshot) Preview {
 		if len(step.To) > 0 {
 			from, to := pass.Parsed(step.From), pass.Parsed(step.To)
 			one.Plan = plans.Short(plans.Checksum(step.To))
-			one.Changes = append(one.Changes, Changes(from, to)...)
-			shown := Rendered
+			one.Changes = append(one.Changes, render.Changes(from, to)...)
+			shown := render.Rendered
 			if step.Given {
-				shown = Public
-				one.Changes = append(one.Changes, repeated(from, to)...)
+				shown = render.Public
+				one.Changes = append(one.Changes, render.Repeated(from, to)...)
 			}
-			one.Files = Files(from, to, shown)
+			one.Files = render.Files(from, to, shown)
 			one.Restart, _ = runtimes.Restarted(from.Instructions, to.Instructions)
 		}
 		if one.Restart != "" {

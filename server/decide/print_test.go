@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/decide/pass"
+	"github.com/drover-project/drover/server/decide/render"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -76,7 +77,7 @@ func PlanChanges(from, to *records.PlanSecret) []string {
 	if to == nil {
 		return nil
 	}
-	return Changes(planOf(from), planOf(to))
+	return render.Changes(planOf(from), planOf(to))
 }
 
 func planOf(s *records.PlanSecret) plans.Plan {

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/desired"
 )
 
@@ -90,7 +91,7 @@ func (r *rke1Pass) look() {
 		tunnels[m.Name] = m.Tunnel.Connected
 	}
 	r.needs = desired.Needs(r.Cluster.Name, machines, func(m records.Machine) bool { return tunnels[m.Name] })
-	before, err := desired.State(r.RKE1.Record)
+	before, err := rke.State(r.RKE1.Record)
 	in := desired.Input{Cluster: r.Cluster, Machines: machines, Before: before, Versions: r.RKE1.Versions}
 	var stamp string
 	if err == nil {

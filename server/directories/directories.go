@@ -207,3 +207,14 @@ func Merged(kind string, before, now []string) []string {
 	slices.Sort(merged)
 	return slices.Compact(merged)
 }
+
+// TypeOf is the type of a kind of directories in the public API.
+func TypeOf(kind string) string {
+	return map[string]string{
+		"local": "localProvider", records.OpenLDAP: "openLdapProvider", records.ActiveDirectory: "activeDirectoryProvider",
+		records.GenericOIDC: "genericOIDCProvider", records.GitHub: "githubProvider",
+	}[kind]
+}
+
+// PathOf is where a kind of directories is in the public API.
+func PathOf(kind string) string { return "/v3-public/" + TypeOf(kind) + "s/" + kind }

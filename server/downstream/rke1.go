@@ -12,13 +12,13 @@ import (
 	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/rke/desired"
+	"github.com/drover-project/drover/server/rke"
 )
 
 // rke1Credentials are the administrator's of a cluster, by its state: those that are deployed, which API servers take in each step of
 // a rotation, and the CAs of before and after it.
 func rke1Credentials(key records.ClusterKey, r records.RKEState) (*rest.Config, error) {
-	s, err := desired.State(&r)
+	s, err := rke.State(&r)
 	if err != nil {
 		return nil, fmt.Errorf("read the state of cluster %s: %w", key, err)
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/installers/snapshots/bucket"
-	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
@@ -27,11 +26,7 @@ const stall = 8 * time.Second
 
 // PlaceOf is the bucket of a cluster's snapshots, as snapshotbucket.Of says it by what is stored. The errors are those of snapshotbucket.Of.
 func PlaceOf(s *state.State, c records.Cluster) (p snapshotbucket.Place, on bool, err error) {
-	usable := references.Of(c, references.Stored(s))
-	return snapshotbucket.Of(c, func(key string) (objects.Object, bool) {
-		o, ok := usable[key]
-		return o, ok
-	})
+	return snapshotbucket.Of(c, references.Of(c, references.Stored(s)))
 }
 
 // Foreign says that a snapshot in a cluster's bucket may be another cluster's: it is in a folder that is not the cluster's alone, and
@@ -56,7 +51,8 @@ func foreignTo(s *state.State, c records.Cluster) func(records.Snapshot) bool {
 
 // OpensBucket says whether a person may read the keys of a cluster's bucket, and so all that is in it.
 func OpensBucket(s *state.State, who auth.Identity, c records.Cluster) bool {
-	return references.OpensBucket(who, c, references.Stored(s))
+	o, ok := references.Stored(s)(references.CredentialOf(c))
+	return ok && auth.May(who, auth.Get, auth.OfShared(o)) || who.Admin && who.ClusterID == ""
 }
 
 // Known are the snapshots of a cluster as they are stored; foreign has those with it that are Foreign.

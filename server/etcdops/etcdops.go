@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/admission"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
@@ -247,7 +248,7 @@ func (a *Service) locate(c records.Cluster, ask *Request) error {
 		then.Spec = spec
 		for _, key := range spec.Objects(c.Namespace) {
 			if o, ok := a.State.Objects.Get(key); (!ok || !references.Usable(then, o.Value)) && !slices.Contains(c.Spec.Objects(c.Namespace), key) {
-				return admission.Invalid("with mode %s the cluster would name %s again, and there is none that it may use: apply the cluster with it first, or restore with mode %s", ask.Mode, references.Named(key), ModeNone)
+				return admission.Invalid("with mode %s the cluster would name %s again, and there is none that it may use: apply the cluster with it first, or restore with mode %s", ask.Mode, objects.Named(key), ModeNone)
 			}
 		}
 		r.Spec = &spec

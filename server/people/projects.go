@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -135,7 +135,7 @@ func (p *People) RemoveProject(ctx context.Context, by auth.Identity, id string)
 		if err != nil {
 			return err
 		}
-		ops := append(membership.Leaving(p.State, d.Value.ClusterID, id), p.State.Projects.Deleting(d.Key, d.Revision))
+		ops := append(state.LeavingProject(p.State, d.Value.ClusterID, id), p.State.Projects.Deleting(d.Key, d.Revision))
 		for _, b := range p.State.BindingsByCluster.Find(d.Value.ClusterID) {
 			if b.Value.ProjectID == id {
 				ops = append(ops, p.State.Bindings.Deleting(b.Key, 0))

@@ -6,11 +6,16 @@ import (
 	"bufio"
 	"encoding/json"
 	"net/http"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/listing"
 	"github.com/drover-project/drover/server/planapi/fanout"
-	"github.com/drover-project/drover/server/references"
+	"github.com/drover-project/drover/server/store"
 )
 
 // listOptions are the query of a list or watch.
@@ -101,7 +106,7 @@ func (a *API) list(w http.ResponseWriter, who auth.Identity, namespace string, o
 		}
 	}
 	if who.PlanSecret == "" {
-		for _, d := range references.Secrets(a.state, who, namespace, o.Options) {
+		for _, d := range a.readable(who, namespace, o.Options) {
 			text, _ := json.Marshal(d.Value.Form(d.Revision)) // texts alone
 			_, _ = b.WriteString(comma + string(text))
 			comma = ","
@@ -136,4 +141,17 @@ func (a *API) tooOld(s fanout.Scope, from fanout.Start) bool {
 		}
 	}
 	return !a.hub.Remembers(from.Since)
+}
+
+// readable are the Secrets of people that the caller may read, of one namespace or, with "", of all, that the selectors of a list choose. They are in the
+// order of their keys.
+func (a *API) readable(who auth.Identity, namespace string, o listing.Options) []store.Document[objects.Object] {
+	key := objects.Secret + "/"
+	if namespace != "" {
+		key = objects.KeyOf(objects.Secret, namespace, "")
+	}
+	return slices.DeleteFunc(slices.Clone(a.state.Objects.ListIn(key)), func(d store.Document[objects.Object]) bool {
+		about := fields.Set{"metadata.name": d.Value.Name, "metadata.namespace": d.Value.Namespace, "type": d.Value.Type}
+		return !auth.May(who, auth.Get, auth.OfShared(d.Value)) || o.Labels != nil && !o.Labels.Matches(labels.Set(d.Value.Labels)) || o.Fields != nil && !o.Fields.Matches(about)
+	})
 }

@@ -19,8 +19,8 @@ import (
 func Faults(c records.Cluster, find Lookup) []string {
 	list := Unusable(c, find)
 	usable := Of(c, find)
-	if _, ok := usable[credentialOf(c)]; ok {
-		if _, _, err := snapshotbucket.Of(c, func(key string) (objects.Object, bool) { o, ok := usable[key]; return o, ok }); err != nil {
+	if _, ok := usable[CredentialOf(c)]; ok {
+		if _, _, err := snapshotbucket.Of(c, usable); err != nil {
 			list = append(list, err.Error()+"; no snapshot goes there before that is put right")
 		}
 	}
@@ -40,7 +40,7 @@ func Faults(c records.Cluster, find Lookup) []string {
 			o, ok := usable[objects.KeyOf(objects.Secret, c.Namespace, is.name)]
 			if ok && is.name != "" && !slices.Contains(is.types, o.Type) {
 				list = append(list, fmt.Sprintf("%s has the type %.80s, and %s of registry %s takes %s; its machines get no plan before that is put right",
-					Named(o.Key()), o.Type, is.field, host, strings.Join(is.types, ", ")))
+					objects.Named(o.Key()), o.Type, is.field, host, strings.Join(is.types, ", ")))
 			}
 		}
 	}

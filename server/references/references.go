@@ -1,4 +1,4 @@
-// Package references says which Secrets and ConfigMaps a cluster may use, and who may read and write them. A name in a
+// Package references says which Secrets and ConfigMaps a cluster may use. A name in a
 // cluster's document is no right: people choose names. A cluster may use an object that names the cluster's ID, and one that
 // the person who applied the document might read at that moment, which is kept with the cluster (records.Granted).
 package references
@@ -6,16 +6,26 @@ package references
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/drover-project/drover/plans/objects"
-	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
 )
 
 // Lookup finds an object by its key.
 type Lookup func(key string) (objects.Object, bool)
+
+// Stored finds objects: of those that are given beside a document, or else of the stored ones.
+func Stored(s *state.State, given ...objects.Object) Lookup {
+	return func(key string) (objects.Object, bool) {
+		if i := slices.IndexFunc(given, func(o objects.Object) bool { return o.Key() == key }); i >= 0 {
+			return given[i], true
+		}
+		d, ok := s.Objects.Get(key)
+		return d.Value, ok
+	}
+}
 
 // Usable says whether a cluster may use an object.
 func Usable(c records.Cluster, o objects.Object) bool {
@@ -46,40 +56,26 @@ func Unusable(c records.Cluster, find Lookup) []string {
 	for _, key := range c.Spec.Objects(c.Namespace) {
 		if _, ok := usable[key]; !ok {
 			list = append(list, fmt.Sprintf("there is no %s that you or cluster %s may use; its machines get no plan before there is: apply it and then the cluster again, or have its owner name the cluster's ID in its annotation %s",
-				Named(key), c.Name, objects.AuthorizedObject))
+				objects.Named(key), c.Name, objects.AuthorizedObject))
 		}
 	}
 	return list
 }
 
-// Named is an object by its key as sentences name it: secret fleet-default/mirror.
-func Named(key string) string {
-	kind, name, _ := strings.Cut(key, "/")
-	return strings.ToLower(kind) + " " + name
-}
-
-// Reads says whether a person may read an object now.
-func Reads(who auth.Identity, o objects.Object) bool { return auth.May(who, auth.Get, About(o)) }
-
-// About is how auth.May knows an object.
-func About(o objects.Object) auth.Object {
-	return auth.Object{Kind: auth.SharedObject, Key: o.Key(), Owner: o.CreatorID}
-}
-
-// Grant are the rights of a cluster whose document a person applies: those that it had, and those that the person gives, of what
-// the document names. A person gives what they made, and what they may read and themselves have put into the document: that an
+// Grant are the rights of a cluster whose document the user with an ID applies: those that it had, and those that the user gives, of what
+// the document names. Users give what they made, and what they may read and themselves have put into the document: that an
 // administrator changes something else in it gives no right to what stood there before.
-func Grant(before, after records.Cluster, who auth.Identity, find Lookup) map[string]records.Granted {
+func Grant(before, after records.Cluster, by string, reads func(objects.Object) bool, find Lookup) map[string]records.Granted {
 	given := map[string]records.Granted{}
 	named := before.Spec.Objects(before.Namespace)
 	place := bucketOf(after)
 	for _, key := range after.Spec.Objects(after.Namespace) {
 		o, ok := find(key)
-		if !ok || !Reads(who, o) {
+		if !ok || !reads(o) {
 			continue
 		}
-		credential := key == credentialOf(after)
-		if o.CreatorID != "" && o.CreatorID == who.UserID || !slices.Contains(named, key) || credential && bucketOf(before) != place {
+		credential := key == CredentialOf(after)
+		if o.CreatorID != "" && o.CreatorID == by || !slices.Contains(named, key) || credential && bucketOf(before) != place {
 			g := records.Granted{UID: o.UID}
 			if credential {
 				g.Bucket = &place
@@ -125,8 +121,8 @@ func Same(a, b map[string]records.Granted) bool {
 	return true
 }
 
-// credentialOf is the key of the Secret with the keys of a cluster's bucket; empty for none.
-func credentialOf(c records.Cluster) string {
+// CredentialOf is the key of the Secret with the keys of a cluster's bucket; empty for none.
+func CredentialOf(c records.Cluster) string {
 	if s3 := settingsOf(c.Spec); s3 != nil {
 		if namespace, name, ok := s3.Credential(); ok {
 			return objects.KeyOf(objects.Secret, namespace, name)
@@ -147,10 +143,4 @@ func settingsOf(spec clusterspec.Spec) *clusterspec.S3 {
 		return nil
 	}
 	return spec.RKEConfig.ETCD.S3
-}
-
-// OpensBucket says whether a person may read the keys of a cluster's bucket, and so all that is in it.
-func OpensBucket(who auth.Identity, c records.Cluster, find Lookup) bool {
-	o, ok := find(credentialOf(c))
-	return ok && Reads(who, o) || who.Admin && who.ClusterID == ""
 }

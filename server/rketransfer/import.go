@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/store"
 )
@@ -130,7 +131,7 @@ func (d *Desk) take(ctx context.Context, doc clusterspec.Document, s *state.Stat
 		if r.Force {
 			before = records.RKEState{}
 		}
-		next, err := desired.Record(before, s)
+		next, err := rke.Record(before, s)
 		if err != nil {
 			return next, refuse("cluster.rkestate: %v; --force takes it all the same", err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/store"
 
@@ -75,7 +76,7 @@ func (d *Desk) find(key records.ClusterKey) (store.Document[records.Cluster], st
 	case !cluster.Value.Deleting.IsZero():
 		return cluster, record, nil, refuse("cluster %s is being removed", key.Name())
 	}
-	s, err := desired.State(&record.Value)
+	s, err := rke.State(&record.Value)
 	return cluster, record, s, err
 }
 

@@ -38,6 +38,7 @@ import (
 	"github.com/drover-project/drover/server/controllers/rke1"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 	rkedesired "github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/rketransfer"
 	serverstate "github.com/drover-project/drover/server/state"
@@ -125,7 +126,7 @@ func (b *bed) deploy() {
 		b.Fatal(err)
 	}
 	b.deployed = s.Deployed()
-	record, err := rkedesired.Record(records.RKEState{}, b.deployed)
+	record, err := rke.Record(records.RKEState{}, b.deployed)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -379,7 +380,7 @@ func TestExportRefused(t *testing.T) {
 			c.KubernetesVersion = "v1.30.4-rancher1-1"
 			s.Current.Config = &c
 			b.record(func(r *records.RKEState) {
-				next, err := rkedesired.Record(*r, &s)
+				next, err := rke.Record(*r, &s)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -427,7 +428,7 @@ func TestExportHasTheLintersFindings(t *testing.T) {
 		c.Authentication.SANs = []string{"k8s.example.com"}
 		s := *b.deployed
 		s.Desired.Config, s.Current.Config = &c, &c
-		next, err := rkedesired.Record(*r, &s)
+		next, err := rke.Record(*r, &s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -583,7 +584,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("%v: %+v", err, kept)
 	}
 	record, _ := b.State.RKEStates.Get(string(key))
-	s, err := rkedesired.State(&record.Value)
+	s, err := rke.State(&record.Value)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -671,7 +672,7 @@ func TestImportFromHosts(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	record, _ := b.State.RKEStates.Get(string(key))
-	if s, err := rkedesired.State(&record.Value); err != nil || cmp.Diff(next, s) != "" {
+	if s, err := rke.State(&record.Value); err != nil || cmp.Diff(next, s) != "" {
 		t.Errorf("%v: the stored state is another one", err)
 	}
 	if c := b.cluster(); c.Exported == nil || !c.Exported.Imported {

@@ -52,17 +52,17 @@ func (p Place) GoString() string { return p.String() }
 // Format has every verb print String: the struct that is embedded has no keys, and this one does.
 func (p Place) Format(f fmt.State, _ rune) { fmt.Fprint(f, p.String()) }
 
-// Of is the place of a cluster's snapshots; on is false for a cluster whose snapshots stay on its hosts. The objects are looked up by their keys, and are
+// Of is the place of a cluster's snapshots; on is false for a cluster whose snapshots stay on its hosts. The objects, by their keys, are
 // those that the cluster may use (package references). Keys are used at the place that they were given for: the one that a person chose who
 // may read them, or else that of the credential, in a folder that has the cluster's ID. The
 // error says what is wrong with the settings or the Secret, and repeats none of its values.
-func Of(c records.Cluster, object func(key string) (objects.Object, bool)) (p Place, on bool, err error) {
+func Of(c records.Cluster, usable map[string]objects.Object) (p Place, on bool, err error) {
 	if c.Spec.RKEConfig == nil || c.Spec.RKEConfig.ETCD == nil || !c.Spec.RKEConfig.ETCD.S3.Enabled() {
 		return Place{}, false, nil
 	}
 	p.S3 = *c.Spec.RKEConfig.ETCD.S3
 	if namespace, name, ok := p.Credential(); ok {
-		if err := p.complete(c, namespace, name, object); err != nil {
+		if err := p.complete(c, namespace, name, usable); err != nil {
 			return Place{}, true, fmt.Errorf("the bucket of cluster %s: %w", c.Name, err)
 		}
 	}
@@ -75,8 +75,8 @@ func Of(c records.Cluster, object func(key string) (objects.Object, bool)) (p Pl
 }
 
 // complete adds what the credential has. Its keys are named by what comes after their last hyphen, s3credentialConfig-accessKey.
-func (p *Place) complete(c records.Cluster, namespace, name string, object func(string) (objects.Object, bool)) error {
-	secret, ok := object(objects.KeyOf(objects.Secret, namespace, name))
+func (p *Place) complete(c records.Cluster, namespace, name string, usable map[string]objects.Object) error {
+	secret, ok := usable[objects.KeyOf(objects.Secret, namespace, name)]
 	if !ok {
 		return fmt.Errorf("there is no secret %s/%s that cluster %s may use, which cloudCredentialName names; apply it and then the cluster again, or name the cluster's ID in its annotation %s", namespace, name, c.Name, objects.AuthorizedObject)
 	}

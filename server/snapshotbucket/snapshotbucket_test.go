@@ -44,14 +44,11 @@ func credential(namespace string, more map[string]string) objects.Object {
 }
 
 func of(c records.Cluster, all ...objects.Object) (snapshotbucket.Place, bool, error) {
-	return snapshotbucket.Of(c, func(key string) (objects.Object, bool) {
-		for _, o := range all {
-			if o.Key() == key {
-				return o, true
-			}
-		}
-		return objects.Object{}, false
-	})
+	usable := map[string]objects.Object{}
+	for _, o := range all {
+		usable[o.Key()] = o
+	}
+	return snapshotbucket.Of(c, usable)
 }
 
 // TestSettingsAndCredential: what the document says wins over what the credential has.

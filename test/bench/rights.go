@@ -24,7 +24,6 @@ import (
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/controllers/rights"
-	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
@@ -142,13 +141,13 @@ func (f *farm) bound(key records.ClusterKey, binding *rbacv1.ClusterRoleBinding)
 // noProjects is the record of clusters whose namespaces are in no project.
 type noProjects struct{}
 
-func (noProjects) In(string) membership.Known {
-	return membership.Known{ClusterProjects: records.ClusterProjects{Adopted: time.Now()}}
+func (noProjects) In(string) state.Memberships {
+	return state.Memberships{ClusterProjects: records.ClusterProjects{Adopted: time.Now()}}
 }
-func (n noProjects) Latest(_ context.Context, id string) (membership.Known, error) {
+func (n noProjects) Latest(_ context.Context, id string) (state.Memberships, error) {
 	return n.In(id), nil
 }
-func (noProjects) Adopt(context.Context, records.ClusterKey, map[membership.Namespace]string) error {
+func (noProjects) Adopt(context.Context, records.ClusterKey, map[state.Namespace]string) error {
 	return nil
 }
 func (noProjects) Forget(context.Context, string, []string) error { return nil }

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/cmd/drover/cli"
+	"github.com/drover-project/drover/server"
 	"github.com/drover-project/drover/test/bed"
 )
 
@@ -43,7 +44,7 @@ func start(t *testing.T) *drover {
 	done := make(chan int, 1)
 	go func() {
 		done <- cli.Main(ctx, []string{"server", "--data-dir", d.dir, "--listen", address, "--server-url", d.url, "--assets", t.TempDir(), "--log-level", "warn"},
-			cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: os.Stderr}, func(string) string { return "" })
+			cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: os.Stderr}, func(string) string { return "" }, server.Run)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -141,7 +142,7 @@ func (d *drover) run(person, in string, out io.Writer, args ...string) int {
 		}
 		return ""
 	}
-	return cli.Main(d.Context(), args, cli.Streams{In: strings.NewReader(in), Out: out, Err: out}, environ)
+	return cli.Main(d.Context(), args, cli.Streams{In: strings.NewReader(in), Out: out, Err: out}, environ, nil)
 }
 
 // want insists on an end, and on what is said.

@@ -23,6 +23,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/drover-project/drover/cmd/drover/cli"
+	"github.com/drover-project/drover/server"
 	"github.com/drover-project/drover/test/bed"
 )
 
@@ -52,7 +53,7 @@ func start(t *testing.T) *drover {
 	done := make(chan int, 1)
 	go func() {
 		done <- cli.Main(ctx, []string{"server", "--data-dir", d.dir, "--listen", address, "--server-url", d.url, "--assets", t.TempDir(), "--log-level", "warn"},
-			cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: os.Stderr}, func(string) string { return "" })
+			cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: os.Stderr}, func(string) string { return "" }, server.Run)
 	}()
 	t.Cleanup(func() {
 		cancel()

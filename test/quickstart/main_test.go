@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/cmd/drover/cli"
+	"github.com/drover-project/drover/server"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/test/journey"
 )
@@ -38,7 +39,7 @@ func TestWhatIsPrintedLogsIn(t *testing.T) {
 	var logged bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Main(ctx, []string{"server", "--data-dir", dir, "--listen", address, "--server-url", "https://" + address}, cli.Streams{In: strings.NewReader(""), Out: &logged, Err: &logged}, environ(journey.Options{Password: password}.ServerEnv()))
+		ended <- cli.Main(ctx, []string{"server", "--data-dir", dir, "--listen", address, "--server-url", "https://" + address}, cli.Streams{In: strings.NewReader(""), Out: &logged, Err: &logged}, environ(journey.Options{Password: password}.ServerEnv()), server.Run)
 	}()
 	defer func() {
 		stop()

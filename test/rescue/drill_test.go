@@ -32,6 +32,7 @@ import (
 	"github.com/drover-project/drover/plans/remote"
 	"github.com/drover-project/drover/server"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/options"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -59,9 +60,9 @@ func (o *office) start() {
 	o.Helper()
 	ctx, cancel := context.WithCancel(o.Context())
 	ended := make(chan error, 1)
-	options := server.Options{
+	options := options.Options{
 		DataDir: o.dir, Listen: o.address, ServerURL: o.url, AssetsDir: o.TempDir(), BootstrapPassword: "a long first password",
-		Store: store.Options{UnsafeNoFsync: true}, Process: server.Process{
+		Store: store.Options{UnsafeNoFsync: true}, Process: options.Process{
 			Environ: func(string) string { return "" }, Out: io.Discard,
 			Logger: slog.New(slog.NewTextHandler(o.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), Now: time.Now,
 		},
@@ -141,7 +142,7 @@ func (o *office) admin() string {
 func (o *office) drover(args ...string) (code int, out string) {
 	o.Helper()
 	var both bytes.Buffer
-	code = cli.Main(o.Context(), append(args, "--data-dir", o.dir), cli.Streams{In: strings.NewReader(""), Out: &both, Err: &both}, func(string) string { return "" })
+	code = cli.Main(o.Context(), append(args, "--data-dir", o.dir), cli.Streams{In: strings.NewReader(""), Out: &both, Err: &both}, func(string) string { return "" }, nil)
 	return code, both.String()
 }
 

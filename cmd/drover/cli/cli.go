@@ -43,6 +43,7 @@ type Streams struct {
 type app struct {
 	Streams
 	environ func(string) string
+	serve   Serve
 	given   contexts.Given
 	format  string
 	// usualDataDir is that of the server that is installed on this host; empty is DefaultDataDir.
@@ -51,10 +52,10 @@ type app struct {
 	lines *bufio.Reader
 }
 
-// Main runs the command line and returns the exit code: see exitCodes.
-func Main(ctx context.Context, args []string, streams Streams, environ func(string) string) int {
+// Main runs the command line and returns the exit code: see exitCodes. A server, which drover server is, is run by serve.
+func Main(ctx context.Context, args []string, streams Streams, environ func(string) string, serve Serve) int {
 	streams.Out, streams.Err = output.Screen(streams.Out), output.Screen(streams.Err)
-	a := &app{Streams: streams, environ: environ}
+	a := &app{Streams: streams, environ: environ, serve: serve}
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

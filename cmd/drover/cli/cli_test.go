@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/drover-project/drover/server"
 )
 
 // TestMain lets scripts run the real command line as a program.
@@ -24,7 +26,7 @@ func TestMain(m *testing.M) {
 		"drover": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			os.Exit(Main(ctx, os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Getenv))
+			os.Exit(Main(ctx, os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Getenv, server.Run))
 		},
 		"docker":     playDocker,
 		"node-agent": playNodeAgent,

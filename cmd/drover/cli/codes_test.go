@@ -43,7 +43,7 @@ func (a against) run(ctx context.Context, args ...string) (code int, out, errs s
 	environ := func(name string) string {
 		return map[string]string{"DROVER_SERVER": a.url, "DROVER_TOKEN": "t", "DROVER_CA_FILE": a.ca, "HOME": home}[name]
 	}
-	code = Main(ctx, args, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, environ)
+	code = Main(ctx, args, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, environ, nil)
 	return code, stdout.String(), stderr.String()
 }
 
@@ -128,7 +128,7 @@ func TestExitCodes(t *testing.T) {
 		home := t.TempDir()
 		environ := func(name string) string { return map[string]string{"HOME": home}[name] }
 		var out, errs strings.Builder
-		code := Main(t.Context(), []string{"machines", "ls", "--context", "NOSUCH"}, Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, environ)
+		code := Main(t.Context(), []string{"machines", "ls", "--context", "NOSUCH"}, Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, environ, nil)
 		if code != 4 || !strings.Contains(errs.String(), `there is no context "NOSUCH"`) {
 			t.Errorf("%d: %s", code, errs.String())
 		}

@@ -23,7 +23,7 @@ func (l *live) refused(code int, want string, args ...string) {
 	l.Helper()
 	var out, errs strings.Builder
 	environ := func(name string) string { return map[string]string{"DROVER_DATA_DIR": l.dir, "HOME": l.dir}[name] }
-	if got := Main(l.Context(), args, Streams{In: strings.NewReader(strings.Replace(motd, "greet", "part", 1)), Out: &out, Err: &errs}, environ); got != code || !strings.Contains(out.String()+errs.String(), want) {
+	if got := Main(l.Context(), args, Streams{In: strings.NewReader(strings.Replace(motd, "greet", "part", 1)), Out: &out, Err: &errs}, environ, nil); got != code || !strings.Contains(out.String()+errs.String(), want) {
 		l.Errorf("drover %v: %d %s%s, want %d and %q", args, got, out.String(), errs.String(), code, want)
 	}
 }

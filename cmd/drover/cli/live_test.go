@@ -193,7 +193,7 @@ func (a *realAgent) outputAfterRestart(name string) {
 // run runs a command of the server's own host and returns the exit code.
 func (l *live) run(ctx context.Context, out, errs io.Writer, args ...string) int {
 	environ := func(name string) string { return map[string]string{"DROVER_DATA_DIR": l.dir, "HOME": l.dir}[name] }
-	return Main(ctx, args, Streams{In: strings.NewReader(""), Out: out, Err: errs}, environ)
+	return Main(ctx, args, Streams{In: strings.NewReader(""), Out: out, Err: errs}, environ, nil)
 }
 
 // fails runs a command that has to fail, and returns what it says.

@@ -20,6 +20,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server"
 )
 
 // live is a whole server in this process with the command line beside it.
@@ -46,7 +47,7 @@ func startLive(t *testing.T) *live {
 	done := make(chan int, 1)
 	go func() {
 		done <- Main(ctx, []string{"server", "--data-dir", l.dir, "--listen", address, "--assets", assets, "--log-level", "error"},
-			Streams{In: strings.NewReader(""), Out: io.Discard, Err: os.Stderr}, func(string) string { return "" })
+			Streams{In: strings.NewReader(""), Out: io.Discard, Err: os.Stderr}, func(string) string { return "" }, server.Run)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -91,7 +92,7 @@ func (l *live) drover(args ...string) string {
 	l.Helper()
 	var out, errOut bytes.Buffer
 	environ := func(name string) string { return map[string]string{"DROVER_DATA_DIR": l.dir, "HOME": l.dir}[name] }
-	if code := Main(l.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &errOut}, environ); code != 0 {
+	if code := Main(l.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &errOut}, environ, nil); code != 0 {
 		l.Fatalf("drover %v: %d %s", args, code, errOut.String())
 	}
 	return out.String()

@@ -48,7 +48,7 @@ func TestShowHasWhatThePlanWaitsForOnTheHost(t *testing.T) {
 			environ := func(name string) string {
 				return map[string]string{"DROVER_SERVER": server.URL, "DROVER_TOKEN": "t", "DROVER_CA_FILE": ca, "HOME": t.TempDir()}[name]
 			}
-			if code := Main(t.Context(), []string{"machines", "show", "pier"}, Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, environ); code != 0 {
+			if code := Main(t.Context(), []string{"machines", "show", "pier"}, Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, environ, nil); code != 0 {
 				t.Fatalf("%d: %s", code, errs.String())
 			}
 			var got []string

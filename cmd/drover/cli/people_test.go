@@ -13,7 +13,7 @@ func (l *live) typed(token, input string, args ...string) (int, string) {
 	environ := func(name string) string {
 		return map[string]string{"DROVER_DATA_DIR": l.dir, "HOME": l.dir, "DROVER_TOKEN": token}[name]
 	}
-	code := Main(l.Context(), args, Streams{In: strings.NewReader(input), Out: &out, Err: &out}, environ)
+	code := Main(l.Context(), args, Streams{In: strings.NewReader(input), Out: &out, Err: &out}, environ, nil)
 	return code, out.String()
 }
 

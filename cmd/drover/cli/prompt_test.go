@@ -97,7 +97,7 @@ func TestLoginAsksATerminal(t *testing.T) {
 			ended := make(chan int, 1)
 			go func() {
 				ended <- Main(t.Context(), append([]string{"login", a.url, "--ca-file", a.ca}, test.args...),
-					Streams{In: x.program, Out: x.program, Err: x.program}, func(name string) string { return map[string]string{"HOME": home}[name] })
+					Streams{In: x.program, Out: x.program, Err: x.program}, func(name string) string { return map[string]string{"HOME": home}[name] }, nil)
 			}()
 			// A person types after the prompt; the terminal has to be quiet by then.
 			for end := time.Now().Add(20 * time.Second); !strings.HasSuffix(x.seen.String(), test.prompt) || x.echoes(t); time.Sleep(time.Millisecond) {

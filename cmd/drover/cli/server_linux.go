@@ -13,6 +13,9 @@ import (
 	"github.com/drover-project/drover/cmd/drover/service"
 )
 
+// Serve runs a server until the context ends.
+type Serve = service.Serve
+
 // serverCommand is drover server, and what saves a server and brings it back.
 func (a *app) serverCommand() *cobra.Command {
 	dataDir := func() string { return a.given.DataDir }
@@ -38,7 +41,7 @@ func (a *app) serverCommand() *cobra.Command {
 	}
 	return (&service.App{
 		Out: a.Out, Err: a.Err, Environ: a.environ, DataDir: dataDir, Show: a.show, Ask: askURL, Client: a.client,
-		Secret: func(name string) (string, error) { return readSecret(a.In, name) },
+		Serve: a.serve, Secret: func(name string) (string, error) { return readSecret(a.In, name) },
 		Others: (&backup.App{
 			Client: a.client, DataDir: dataDir, Tabular: a.tabular, Print: func(v any) error { return a.show(v, nil) }, Usage: usage, Out: a.Out, Err: a.Err,
 		}).Commands(),

@@ -9,6 +9,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// Serve would run a server, which runs on Linux.
+type Serve func()
+
 // serverCommand says where the server is to be had: in the program for Linux.
 func (a *app) serverCommand() *cobra.Command {
 	return &cobra.Command{

@@ -109,7 +109,7 @@ func TestSnapshotsDownload(t *testing.T) {
 		environ := func(name string) string {
 			return map[string]string{"DROVER_SERVER": server.URL, "DROVER_TOKEN": "t", "DROVER_CA_FILE": ca, "HOME": t.TempDir()}[name]
 		}
-		code = Main(t.Context(), append([]string{"snapshots", "download"}, args...), Streams{In: strings.NewReader(""), Out: &o, Err: &e}, environ)
+		code = Main(t.Context(), append([]string{"snapshots", "download"}, args...), Streams{In: strings.NewReader(""), Out: &o, Err: &e}, environ, nil)
 		return code, o.String(), e.String()
 	}
 	for _, tc := range []struct {

@@ -260,7 +260,7 @@ ldap: {url: "ldaps://ldap.example.com", bindDN: "cn=`+plant("account at a direct
 	var errs bytes.Buffer
 	environ := func(name string) string { return map[string]string{"DROVER_DATA_DIR": l.dir, "HOME": l.dir}[name] }
 	for _, args := range [][]string{{"-f", filepath.Join(dir, "host.tar.zst"), "--offline"}, {"-f", filepath.Join(dir, "x"), "--cluster", "none"}, {"-f", filepath.Join(dir, "x"), "--machine", "none"}, {"--cluster", "a", "--machine", "b"}} {
-		if code := Main(t.Context(), append([]string{"support-bundle"}, args...), Streams{In: strings.NewReader(""), Out: io.Discard, Err: &errs}, environ); code == 0 {
+		if code := Main(t.Context(), append([]string{"support-bundle"}, args...), Streams{In: strings.NewReader(""), Out: io.Discard, Err: &errs}, environ, nil); code == 0 {
 			t.Errorf("%v succeeded: %s", args, errs.String())
 		}
 	}

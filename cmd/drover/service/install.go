@@ -30,13 +30,13 @@ const (
 	firstUnit = "/run/systemd/system/" + unitName + ".d/50-first-start.conf"
 )
 
-// options are what a person says of a new server.
-type options struct {
+// installOptions are what a person says of a new server.
+type installOptions struct {
 	serverURL, listen string
 }
 
 // install makes this program the server of this host, or puts it in the place of an older release.
-func (a *App) install(ctx context.Context, o options) error {
+func (a *App) install(ctx context.Context, o installOptions) error {
 	if err := mayInstall(); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (a *App) install(ctx context.Context, o options) error {
 }
 
 // configure is the text of the configuration file: a new one, or what is there with the keys that it lacks; "" where nothing is to be written.
-func (o options) configure() (string, error) {
+func (o installOptions) configure() (string, error) {
 	is, err := config.Read(config.Path, false)
 	if err != nil {
 		return "", err

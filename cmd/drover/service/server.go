@@ -21,13 +21,13 @@ import (
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/cmd/drover/config"
 	"github.com/drover-project/drover/cmd/drover/usageerr"
-	"github.com/drover-project/drover/server"
 	backups "github.com/drover-project/drover/server/backup"
+	"github.com/drover-project/drover/server/options"
 	"github.com/drover-project/drover/tunnel"
 )
 
 type serverFlags struct {
-	server.Options
+	options.Options
 	etcdCA, etcdCert, etcdKey, logLevel, pprof, collector string
 	config, bootstrapPassword                             string
 	ephemeral                                             bool
@@ -99,13 +99,13 @@ func (a *App) serve(ctx context.Context, f serverFlags) error {
 	defer stopWatch()
 	defer giveBack(ctx)()
 	if f.pprof == "" {
-		return server.Run(ctx, o)
+		return a.Serve(ctx, o)
 	}
 	stop, err := serveProfiles(ctx, f.pprof)
 	if err != nil {
 		return err
 	}
-	return errors.Join(server.Run(ctx, o), stop())
+	return errors.Join(a.Serve(ctx, o), stop())
 }
 
 // register makes the flags, which are the keys of the configuration file, too.
@@ -136,7 +136,7 @@ func (f *serverFlags) register(cmd *cobra.Command) {
 	f.backupFlags(cmd)
 }
 
-func (f serverFlags) options(a *App) (server.Options, error) {
+func (f serverFlags) options(a *App) (options.Options, error) {
 	o := f.Options
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
@@ -193,7 +193,7 @@ func (f *serverFlags) backupFlags(cmd *cobra.Command) {
 }
 
 // schedule is what the flags say of backups.
-func (f serverFlags) schedule(o *server.Options) (err error) {
+func (f serverFlags) schedule(o *options.Options) (err error) {
 	s := &o.Backups
 	if s.Dir == "" {
 		if len(f.backupRecipients) > 0 || f.backupPassphrase != "" || f.backupBucket != "" || f.backupKeys {

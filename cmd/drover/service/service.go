@@ -16,7 +16,11 @@ import (
 	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/output"
 	"github.com/drover-project/drover/cmd/drover/usageerr"
+	"github.com/drover-project/drover/server/options"
 )
+
+// Serve runs a server until the context ends.
+type Serve func(context.Context, options.Options) error
 
 // App is what the commands need of the program.
 type App struct {
@@ -33,6 +37,7 @@ type App struct {
 	Ask func(ctx context.Context, dataDir, password string) (url string, is bool, err error)
 	// Client is for the server that runs.
 	Client func() (*client.Client, error)
+	Serve  Serve
 	// Others are further commands below drover server.
 	Others []*cobra.Command
 }
@@ -44,7 +49,7 @@ const (
 )
 
 func (a *App) installCommand() *cobra.Command {
-	var o options
+	var o installOptions
 	cmd := &cobra.Command{
 		Use: "install", Short: "Make this program the server of this host: a user, a unit of systemd, a configuration file", Args: cobra.NoArgs,
 		Long: `Make this program the server of this host, as root: it is copied to /usr/local/bin, gets a user (drover)

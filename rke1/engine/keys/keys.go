@@ -12,7 +12,6 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/engine/api"
-	"github.com/drover-project/drover/rke1/engine/etcd"
 	"github.com/drover-project/drover/rke1/engine/plane"
 	"github.com/drover-project/drover/rke1/engine/reach"
 	"github.com/drover-project/drover/rke1/engine/run"
@@ -64,7 +63,7 @@ func forgetKeys(ctx context.Context, r *run.Run) error {
 			return nil
 		}
 		r.Line("file-deploy", "Removing file [%s] from node [%s]", name, h.Node.Address)
-		return plane.RemoveFiles(ctx, r, h, []string{name})
+		return run.RemoveFiles(ctx, r, h, []string{name})
 	})
 }
 
@@ -141,7 +140,7 @@ func Otherwise(ctx context.Context, r *run.Run, prefix string) (left int, err er
 	}
 	for key, end := dir, clientv3.GetPrefixRangeEnd(dir); ; {
 		var page *clientv3.GetResponse
-		err := etcd.Ask(ctx, r, hosts[0], "read the Secrets", func(ctx context.Context, c *clientv3.Client) (err error) {
+		err := plane.Ask(ctx, r, hosts[0], "read the Secrets", func(ctx context.Context, c *clientv3.Client) (err error) {
 			page, err = c.Get(ctx, key, clientv3.WithRange(end), clientv3.WithLimit(SecretsPage))
 			return err
 		})

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/engine/api"
-	"github.com/drover-project/drover/rke1/engine/etcd"
+	"github.com/drover-project/drover/rke1/engine/plane"
 	"github.com/drover-project/drover/rke1/engine/run"
 )
 
@@ -38,7 +38,7 @@ func Hosts(ctx context.Context, r *run.Run) error {
 
 func removeHost(ctx context.Context, r *run.Run, n config.Node) error {
 	if n.Has(config.RoleEtcd) && len(r.Work.Config.Services.Etcd.ExternalURLs) == 0 {
-		if err := etcd.RemoveMember(ctx, r, n); err != nil {
+		if err := plane.RemoveMember(ctx, r, n); err != nil {
 			return err
 		}
 	}
@@ -62,7 +62,7 @@ func loseRoles(ctx context.Context, r *run.Run) error {
 		if !stays || !was.Has(config.RoleEtcd) || n.Has(config.RoleEtcd) {
 			continue
 		}
-		if err := etcd.RemoveMember(ctx, r, was); err != nil {
+		if err := plane.RemoveMember(ctx, r, was); err != nil {
 			return err
 		}
 		h := r.Hosts[was.Address]

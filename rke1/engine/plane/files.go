@@ -4,10 +4,8 @@ package plane
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/drover-project/drover/rke1/desired"
@@ -26,12 +24,6 @@ func DeployFiles(ctx context.Context, r *run.Run) error {
 	}
 	r.Line("certificates", "Successfully deployed kubernetes certificates to Cluster nodes")
 	return nil
-}
-
-// Directory is the host's /etc/kubernetes.
-func Directory(r *run.Run, h *run.Host) onhost.Directory {
-	where := path.Join(h.Prefix, run.KubernetesDir)
-	return onhost.Directory{OnHost: where, Path: where, Image: r.Work.Config.SystemImages.Alpine, Auth: r.Plan.Login(r.Work.Config.SystemImages.Alpine)}
 }
 
 // FilesOf are the files that a host should have.
@@ -57,7 +49,7 @@ func DeployTo(ctx context.Context, r *run.Run, h *run.Host) error {
 		}
 	}
 	files := FilesOf(r, h)
-	changed, there, err := h.Put(ctx, Directory(r, h), files)
+	changed, there, err := h.Put(ctx, run.Directory(r, h), files)
 	if err != nil {
 		return err
 	}
@@ -66,23 +58,7 @@ func DeployTo(ctx context.Context, r *run.Run, h *run.Host) error {
 	}
 	h.Written = there
 	gone = slices.DeleteFunc(gone, func(name string) bool { _, is := there[name]; return !is })
-	return RemoveFiles(ctx, r, h, gone)
-}
-
-// RemoveFiles takes files away that the config has no more. The error names the files.
-func RemoveFiles(ctx context.Context, r *run.Run, h *run.Host, names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
-	dir := Directory(r, h)
-	_, err := h.Run(ctx, onhost.Once{Process: nodeconfig.Process{
-		Name: "file-deployer", Image: dir.Image, ImageRegistryAuthConfig: dir.Auth, NetworkMode: "none", Binds: []string{dir.OnHost + ":" + dir.Path},
-		Command: append([]string{"rm", "-f", "--"}, names...),
-	}})
-	if err != nil {
-		return fmt.Errorf("remove files %s: %w", strings.Join(names, ", "), err)
-	}
-	return nil
+	return run.RemoveFiles(ctx, r, h, gone)
 }
 
 // Renewed says that a container runs with certificates that have been changed on its host

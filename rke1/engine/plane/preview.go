@@ -31,7 +31,7 @@ func ReadFiles(ctx context.Context, r *run.Run, h *run.Host) (err error) {
 	if len(h.Found.Containers) == 0 {
 		return nil // a new host, which need not have the image to look with
 	}
-	h.Written, err = h.Read(ctx, Directory(r, h))
+	h.Written, err = h.Read(ctx, run.Directory(r, h))
 	return err
 }
 

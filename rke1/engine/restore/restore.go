@@ -16,7 +16,6 @@ import (
 	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/engine/api"
-	"github.com/drover-project/drover/rke1/engine/etcd"
 	"github.com/drover-project/drover/rke1/engine/plane"
 	"github.com/drover-project/drover/rke1/engine/reach"
 	"github.com/drover-project/drover/rke1/engine/run"
@@ -107,7 +106,7 @@ func stateIn(ctx context.Context, r *run.Run, from *Source, request snapshot.Res
 		return fmt.Errorf("the state in snapshot %s: %w", request.Name, err)
 	}
 	if request.LocalState {
-		if local := change.Deployed(r.Work.Before); local.Encryption != change.Deployed(s).Encryption {
+		if local := r.Work.Before.LastDeployed(); local.Encryption != s.LastDeployed().Encryption {
 			r.Report.Warn("the state here has other encryption keys than the one in the snapshot, and Secrets may not be readable afterwards", advice.Step{Kind: advice.SnapshotsState})
 		}
 		return nil
@@ -122,9 +121,9 @@ func Begin(ctx context.Context, r *run.Run, w run.Work, from *Source, request sn
 	if err != nil {
 		return err
 	}
-	if was := from.Kept; was != nil && change.Deployed(was).Config.KubernetesVersion != r.Work.Config.KubernetesVersion {
+	if was := from.Kept; was != nil && was.LastDeployed().Config.KubernetesVersion != r.Work.Config.KubernetesVersion {
 		r.Report.Warn(fmt.Sprintf("the snapshot is of Kubernetes %s, and the config has %s: a version before it may not understand what is in it",
-			change.Deployed(was).Config.KubernetesVersion, r.Work.Config.KubernetesVersion))
+			was.LastDeployed().Config.KubernetesVersion, r.Work.Config.KubernetesVersion))
 	}
 	r.Work.Config, r.Stale = next.Desired.Config, stale
 	return r.SaveState(ctx, next)
@@ -228,7 +227,7 @@ func RemoveOldNodes(ctx context.Context, r *run.Run) error {
 // End lets the data of before go, now that the cluster works on the others, and notes the end. The error says that the cluster does not work yet, or
 // that what is left could not be removed or written down.
 func End(ctx context.Context, r *run.Run, name string) error {
-	if err := etcd.AllHealthy(ctx, r, r.With(config.RoleEtcd)); err != nil {
+	if err := plane.AllHealthy(ctx, r, r.With(config.RoleEtcd)); err != nil {
 		return err
 	}
 	err := run.Each(ctx, r.With(""), run.Parallel, func(ctx context.Context, h *run.Host) error {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/engine/api"
-	"github.com/drover-project/drover/rke1/engine/etcd"
 	"github.com/drover-project/drover/rke1/engine/plane"
 	"github.com/drover-project/drover/rke1/engine/reach"
 	"github.com/drover-project/drover/rke1/engine/run"
@@ -23,13 +22,13 @@ func restartPlanes(ctx context.Context, r *run.Run, gated bool) error {
 	if len(r.Work.Config.Services.Etcd.ExternalURLs) == 0 {
 		members := r.With(config.RoleEtcd)
 		if gated {
-			if err := etcd.RollEtcd(ctx, r, members); err != nil {
+			if err := plane.RollEtcd(ctx, r, members); err != nil {
 				return err
 			}
 		} else if err := run.Each(ctx, members, run.Parallel, plane.BringPlane(r, config.RoleEtcd)); err != nil {
 			return err
 		}
-		if err := etcd.AllHealthy(ctx, r, members); err != nil {
+		if err := plane.AllHealthy(ctx, r, members); err != nil {
 			return err
 		}
 	}

@@ -3,15 +3,18 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/desired"
 	"github.com/drover-project/drover/rke1/diff"
+	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 )
 
@@ -82,4 +85,26 @@ type TakenError struct{ Containers []string }
 
 func (e *TakenError) Error() string {
 	return fmt.Sprintf("containers that are not of this cluster have names that it needs; remove or rename them (docker rename): %v", e.Containers)
+}
+
+// Directory is the host's /etc/kubernetes.
+func Directory(r *Run, h *Host) onhost.Directory {
+	where := path.Join(h.Prefix, KubernetesDir)
+	return onhost.Directory{OnHost: where, Path: where, Image: r.Work.Config.SystemImages.Alpine, Auth: r.Plan.Login(r.Work.Config.SystemImages.Alpine)}
+}
+
+// RemoveFiles takes files away that the config has no more. The error names the files.
+func RemoveFiles(ctx context.Context, r *Run, h *Host, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	dir := Directory(r, h)
+	_, err := h.Run(ctx, onhost.Once{Process: nodeconfig.Process{
+		Name: "file-deployer", Image: dir.Image, ImageRegistryAuthConfig: dir.Auth, NetworkMode: "none", Binds: []string{dir.OnHost + ":" + dir.Path},
+		Command: append([]string{"rm", "-f", "--"}, names...),
+	}})
+	if err != nil {
+		return fmt.Errorf("remove files %s: %w", strings.Join(names, ", "), err)
+	}
+	return nil
 }

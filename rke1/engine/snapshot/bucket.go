@@ -12,7 +12,6 @@ import (
 
 	"github.com/drover-project/drover/installers/snapshots/bucket"
 	"github.com/drover-project/drover/rke1/config"
-	"github.com/drover-project/drover/rke1/engine/plane"
 	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/snapshots"
@@ -21,7 +20,7 @@ import (
 
 // SnapshotsOf is a host with its snapshots.
 func SnapshotsOf(r *run.Run, h *run.Host) inbucket.Host {
-	d := plane.Directory(r, h)
+	d := run.Directory(r, h)
 	d.OnHost, d.Path = snapshots.Dir, snapshots.Dir
 	return inbucket.Host{Host: h.Host, Directory: d, Tools: Tools(r, h)}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/config"
-	"github.com/drover-project/drover/rke1/engine/plane"
 	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
@@ -116,7 +115,7 @@ func saveOn(ctx context.Context, r *run.Run, h *run.Host, request SnapshotReques
 		return nil, advice.With(errors.New("there is one of this name already"), advice.Step{Kind: advice.OtherName})
 	}
 	beside := path.Join(h.Prefix, run.KubernetesDir, name+".rkestate")
-	if _, _, err := h.Put(ctx, plane.Directory(r, h), []onhost.File{{Path: beside, Contents: text, Mode: 0o400}}); err != nil {
+	if _, _, err := h.Put(ctx, run.Directory(r, h), []onhost.File{{Path: beside, Contents: text, Mode: 0o400}}); err != nil {
 		return nil, err
 	}
 	once, err := r.Plan.Once(h.Node.Address)
@@ -125,7 +124,7 @@ func saveOn(ctx context.Context, r *run.Run, h *run.Host, request SnapshotReques
 	}
 	r.Line("etcd", "Running snapshot save once on host [%s]", h.Node.Address)
 	_, err = h.Run(ctx, onhost.Once{Process: once.SnapshotOnce(name), Limit: BackupLimit(r)})
-	if gone := plane.RemoveFiles(context.WithoutCancel(ctx), r, h, []string{beside}); err == nil {
+	if gone := run.RemoveFiles(context.WithoutCancel(ctx), r, h, []string{beside}); err == nil {
 		err = gone
 	}
 	if err != nil {

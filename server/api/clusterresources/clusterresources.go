@@ -18,7 +18,6 @@ import (
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/downstream"
-	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 )
@@ -30,7 +29,7 @@ const limit = 30 * time.Second
 type API struct {
 	State *state.State
 	// Membership is which project a namespace is in.
-	Membership *membership.Membership
+	Membership *state.Membership
 	// Client is the way to a cluster with the rights of its administrator; the error says why there is none. Nil has none.
 	Client func(records.ClusterKey) (kubernetes.Interface, error)
 	// V3 has the clusters.

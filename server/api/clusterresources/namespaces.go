@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/controllers/rights"
-	"github.com/drover-project/drover/server/projects/membership"
+	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -57,7 +57,7 @@ type Request struct {
 	// namespace is the one that it is about, where it is about one.
 	namespace *corev1.Namespace
 	// known is what was recorded when the request began, or was last changed by it.
-	known membership.Known
+	known state.Memberships
 }
 
 // Namespaces begins a request about the namespaces of the cluster of the path. The error is that of management.API.Context.
@@ -80,7 +80,7 @@ func (r *Request) record(n *corev1.Namespace, to string) error {
 	if _, gone := errors.AsType[*store.NotFoundError](err); gone {
 		return norman.Invalid(norman.InvalidReference, "projectId", "cluster %s has no project %.80q", r.cluster, to)
 	}
-	if errors.Is(err, membership.ErrMoved) {
+	if errors.Is(err, state.ErrMoved) {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "namespace %s: %v", n.Name, err)
 	}
 	r.known = r.api.Membership.In(r.cluster)

@@ -17,17 +17,6 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// typeOf is the type of a kind of directories in the public API.
-func typeOf(kind string) string {
-	return map[string]string{
-		local: "localProvider", records.OpenLDAP: "openLdapProvider", records.ActiveDirectory: "activeDirectoryProvider",
-		records.GenericOIDC: "genericOIDCProvider", records.GitHub: "githubProvider",
-	}[kind]
-}
-
-// PathOf is where a kind of directories is in the public API.
-func PathOf(kind string) string { return "/v3-public/" + typeOf(kind) + "s/" + kind }
-
 // enabled are the kinds of the directories that let people in.
 func (a *API) enabled() []string {
 	if a.Directories == nil {
@@ -46,10 +35,10 @@ func (a *API) enabled() []string {
 func (a *API) kindOf(providerType string) (string, error) {
 	possible := ""
 	for _, kind := range append([]string{local}, a.enabled()...) {
-		if typeOf(kind) == providerType {
+		if directories.TypeOf(kind) == providerType {
 			return kind, nil
 		}
-		possible += ", " + typeOf(kind)
+		possible += ", " + directories.TypeOf(kind)
 	}
 	return "", norman.Invalid(norman.InvalidOption, "type", "%.40q is not a provider of this server; it has %s", providerType, possible[2:])
 }
@@ -65,9 +54,9 @@ func (a *API) directories(c *route.Call) []map[string]any {
 
 // directory is what any client may know of one. displayName is drover's own; redirectUrl is where logins through a browser begin.
 func directory(c *route.Call, d records.Directory) map[string]any {
-	self := c.URLs.Base + PathOf(d.Kind)
+	self := c.URLs.Base + directories.PathOf(d.Kind)
 	o := map[string]any{
-		"id": d.Kind, "type": typeOf(d.Kind), "baseType": "authProvider", "links": map[string]string{"self": self},
+		"id": d.Kind, "type": directories.TypeOf(d.Kind), "baseType": "authProvider", "links": map[string]string{"self": self},
 		"actions": map[string]string{"login": self + "?action=login"},
 	}
 	if d.DisplayName != "" {

@@ -55,7 +55,7 @@ func (a *API) Root(c *route.Call) (route.Answer, error) {
 // Schemas is GET /v3-public/schemas.
 func (a *API) Schemas(c *route.Call) (route.Answer, error) {
 	data := []map[string]any{}
-	for _, id := range []string{"authProvider", "localProvider", typeOf(records.ActiveDirectory), typeOf(records.GenericOIDC), typeOf(records.GitHub), typeOf(records.OpenLDAP)} {
+	for _, id := range []string{"authProvider", "localProvider", directories.TypeOf(records.ActiveDirectory), directories.TypeOf(records.GenericOIDC), directories.TypeOf(records.GitHub), directories.TypeOf(records.OpenLDAP)} {
 		data = append(data, norman.Schema{
 			ID: id, Plural: id + "s", Version: norman.Version{Group: "management.cattle.io", Version: "v3public", Path: "/v3-public"},
 			CollectionMethods: []string{"GET"}, ResourceMethods: []string{"GET"}, Fields: norman.Fields(nil),
@@ -107,7 +107,7 @@ func (a *API) NoAction(*route.Call) (route.Answer, error) {
 func (a *API) PlainProviders(*route.Call) (route.Answer, error) {
 	data := []map[string]string{{"id": "local", "type": "localProvider"}}
 	for _, kind := range a.enabled() {
-		data = append(data, map[string]string{"id": kind, "type": typeOf(kind)})
+		data = append(data, map[string]string{"id": kind, "type": directories.TypeOf(kind)})
 	}
 	return route.Answer{Status: http.StatusOK, Body: map[string]any{"data": data}}, nil
 }

@@ -117,8 +117,8 @@ func (a *API) subscribe(c *route.Call, sub subAPI, id string) (route.Answer, err
 	if len(kinds) == 0 {
 		return route.Answer{}, norman.Errorf(http.StatusNotFound, norman.NotFound, "none of the types asked for exists here")
 	}
-	return a.Changes.Serve(c, func(*subscribe.Session) func(subscribe.Change) []subscribe.Frame {
-		rights := subscribe.RightsOf(c)
+	err := a.Changes.Serve(c.W, c.R, subscribe.Viewer{Who: &c.Who, Before: &c.Before}, func(*subscribe.Session) func(subscribe.Change) []subscribe.Frame {
+		rights := subscribe.RightsOf(c.Who)
 		return func(change subscribe.Change) []subscribe.Frame {
 			var frames []subscribe.Frame
 			for _, s := range a.affectedBy(c, change) {
@@ -129,12 +129,13 @@ func (a *API) subscribe(c *route.Call, sub subAPI, id string) (route.Answer, err
 					frames = append(frames, f)
 				}
 			}
-			if before, ok := rights.Changed(c, change); ok {
+			if before, ok := rights.Changed(c.Who, change); ok {
 				frames = append(frames, a.ofRights(c, before, kinds, values)...)
 			}
 			return frames
 		}
 	})
+	return route.Answer{}, err
 }
 
 // ofRights are the resources that the caller sees by what changed of their rights, as they are, and those that they saw until

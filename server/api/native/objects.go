@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/references"
+	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
 )
@@ -21,7 +21,7 @@ type Objects struct{ *Common }
 
 // List is GET /v1-drover/objects: those that the caller may read.
 func (a Objects) List(c *route.Call) (route.Answer, error) {
-	seen := slices.DeleteFunc(a.State.Objects.List(), func(d store.Document[objects.Object]) bool { return !references.Reads(c.Who, d.Value) })
+	seen := slices.DeleteFunc(a.State.Objects.List(), func(d store.Document[objects.Object]) bool { return !auth.May(c.Who, auth.Get, auth.OfShared(d.Value)) })
 	return route.Page(c, seen, func(d store.Document[objects.Object]) string { return d.Key }, func(d store.Document[objects.Object]) apitypes.NamedObject { return views.OfObject(d.Value) })
 }
 
@@ -33,7 +33,7 @@ func (a Objects) Remove(c *route.Call) (route.Answer, error) {
 	if !ok || !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: c.Row.Access.Kind, Key: key, Owner: d.Value.CreatorID}) {
 		return route.Answer{}, norman.Missing("object", key)
 	}
-	if err := references.Remove(c.Ctx(), a.State, key); err != nil {
+	if err := clusters.RemoveObject(c.Ctx(), a.State, key); err != nil {
 		return route.Answer{}, err
 	}
 	return route.Answer{Status: http.StatusOK, Body: views.OfObject(d.Value)}, nil

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/randomid"
-	"github.com/drover-project/drover/server/references"
 )
 
 const (
@@ -68,10 +68,10 @@ func opensBucket(o objects.Object) bool {
 }
 
 // credential is the one of an id, "cattle-global-data:<name>".
-func (a *API) credential(id string) (references.Document, bool) {
+func (a *API) credential(id string) (clusters.StoredObject, bool) {
 	name, ok := strings.CutPrefix(id, objects.CredentialsNamespace+":")
 	if !ok {
-		return references.Document{}, false
+		return clusters.StoredObject{}, false
 	}
 	d, ok := a.State.Objects.Get(objects.KeyOf(objects.Secret, objects.CredentialsNamespace, name))
 	return d, ok && opensBucket(d.Value)
@@ -98,7 +98,7 @@ func (a *API) CreateCredential(c *management.Request, in norman.Input) (route.An
 		return route.Answer{}, norman.Invalid(norman.MissingRequired, bucketConfig, "is needed: credentials are kept for buckets alone, as hosts are not made here")
 	}
 	o := objects.Object{Kind: objects.Secret, Metadata: objects.Metadata{Name: "cc-" + randomid.ID(5), Namespace: objects.CredentialsNamespace}, Type: "Opaque", Data: map[string][]byte{}}
-	return a.keep(c, in, o, references.At{New: true}, http.StatusCreated)
+	return a.keep(c, in, o, clusters.SecretAt{New: true}, http.StatusCreated)
 }
 
 // UpdateCredential is PUT: what the body does not have stays.
@@ -109,7 +109,7 @@ func (a *API) UpdateCredential(c *management.Request, in norman.Input) (route.An
 	}
 	o := d.Value
 	o.Data, o.Labels, o.Annotations = maps.Clone(o.Data), maps.Clone(o.Labels), maps.Clone(o.Annotations)
-	return a.keep(c, in, o, references.At{Revision: d.Revision}, http.StatusOK)
+	return a.keep(c, in, o, clusters.SecretAt{Revision: d.Revision}, http.StatusOK)
 }
 
 // RemoveCredential is DELETE. A credential that a cluster uses stays.
@@ -118,11 +118,11 @@ func (a *API) RemoveCredential(c *management.Request) (route.Answer, error) {
 	if !ok {
 		return route.Answer{}, norman.Missing("cloudCredential", c.ID())
 	}
-	return route.Answer{Status: http.StatusNoContent}, references.Remove(c.Ctx(), a.State, d.Key)
+	return route.Answer{Status: http.StatusNoContent}, clusters.RemoveObject(c.Ctx(), a.State, d.Key)
 }
 
 // keep stores a credential with what a body says of it. It is read as all Secrets from outside are.
-func (a *API) keep(c *management.Request, in norman.Input, o objects.Object, at references.At, status int) (route.Answer, error) {
+func (a *API) keep(c *management.Request, in norman.Input, o objects.Object, at clusters.SecretAt, status int) (route.Answer, error) {
 	var err error
 	kept := maps.Clone(o.Annotations)
 	if o.Labels, o.Annotations, err = in.Labelled(o.Labels, o.Annotations); err != nil {
@@ -157,7 +157,7 @@ func (a *API) keep(c *management.Request, in norman.Input, o objects.Object, at 
 	if o, err = read(text, objects.CredentialsNamespace, o.Name); err != nil {
 		return route.Answer{}, err
 	}
-	d, err := references.Put(c.Ctx(), a.State, c.Who, o, at)
+	d, err := clusters.PutSecret(c.Ctx(), a.State, c.Who, o, at)
 	if err != nil {
 		return route.Answer{}, err
 	}

@@ -20,11 +20,11 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/listing"
 	"github.com/drover-project/drover/server/patch"
 	"github.com/drover-project/drover/server/quotas"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -109,7 +109,7 @@ func (k kubeRequest) serve() error {
 	case k.name == "":
 		return listing.Refuse(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s is not possible for Secrets together: one after the other", method)
 	}
-	d, ok := references.Secret(k.State, k.who, k.namespace, k.name)
+	d, ok := clusters.Secret(k.State, k.who, k.namespace, k.name)
 	switch applied := k.R.Method == http.MethodPatch && patch.Type(k.R.Header.Get("Content-Type")) == patch.Apply; {
 	case applied && !ok:
 		return k.applyNew()
@@ -183,7 +183,7 @@ func (k kubeRequest) create() error {
 }
 
 func (k kubeRequest) made(fields map[string]any, name string) error {
-	d, err := k.put(fields, name, references.At{New: true, DryRun: k.dry()})
+	d, err := k.put(fields, name, clusters.SecretAt{New: true, DryRun: k.dry()})
 	if errors.Is(err, errExists) {
 		return listing.Refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists, "secrets %q already exists", d.Value.Name)
 	}
@@ -199,7 +199,7 @@ func (k kubeRequest) replace() error {
 	if err != nil {
 		return err
 	}
-	at := references.At{DryRun: k.dry()}
+	at := clusters.SecretAt{DryRun: k.dry()}
 	if at.Revision, err = version(fields); err != nil {
 		return err
 	}
@@ -214,23 +214,23 @@ func (k kubeRequest) replace() error {
 // errExists says that a Secret that is to be created is there, and that the caller may know it.
 var errExists = errors.New("the Secret exists already")
 
-func (k kubeRequest) put(fields map[string]any, name string, at references.At) (references.Document, error) {
+func (k kubeRequest) put(fields map[string]any, name string, at clusters.SecretAt) (clusters.StoredObject, error) {
 	text, err := filled(fields, k.namespace, name)
 	if err != nil {
-		return references.Document{}, err
+		return clusters.StoredObject{}, err
 	}
 	o, err := read(text, k.namespace, name)
 	if err != nil {
-		return references.Document{}, err
+		return clusters.StoredObject{}, err
 	}
 	if o.Namespace != k.namespace {
-		return references.Document{}, norman.Invalid(norman.InvalidOption, "metadata.namespace", "%.80q is not the namespace of the URL, %.80q", o.Namespace, k.namespace)
+		return clusters.StoredObject{}, norman.Invalid(norman.InvalidOption, "metadata.namespace", "%.80q is not the namespace of the URL, %.80q", o.Namespace, k.namespace)
 	}
-	d, err := references.Put(k.Ctx(), k.State, k.who, o, at)
+	d, err := clusters.PutSecret(k.Ctx(), k.State, k.who, o, at)
 	if _, exists := errors.AsType[*store.ExistsError](err); exists {
-		return references.Document{Value: o}, errExists
+		return clusters.StoredObject{Value: o}, errExists
 	}
-	if text := references.Unbound(d.Value); err == nil && text != "" {
+	if text := clusters.Unbound(d.Value); err == nil && text != "" {
 		k.Warn(text)
 	}
 	return d, err
@@ -245,7 +245,7 @@ func (k kubeRequest) patch() error {
 		return err
 	}
 	for try := 1; ; try++ {
-		is, ok := references.Secret(k.State, k.who, k.namespace, k.name)
+		is, ok := clusters.Secret(k.State, k.who, k.namespace, k.name)
 		if !ok {
 			return k.missing()
 		}
@@ -261,7 +261,7 @@ func (k kubeRequest) patch() error {
 	}
 }
 
-func (k kubeRequest) patched(is references.Document, apply patch.Func) (references.Document, error) {
+func (k kubeRequest) patched(is clusters.StoredObject, apply patch.Func) (clusters.StoredObject, error) {
 	original, err := json.Marshal(is.Value.Form(is.Revision))
 	if err != nil {
 		return is, fmt.Errorf("write secret %s/%s as JSON: %w", k.namespace, k.name, err)
@@ -274,7 +274,7 @@ func (k kubeRequest) patched(is references.Document, apply patch.Func) (referenc
 	if json.Unmarshal(text, &fields) != nil || fields == nil {
 		return is, norman.Invalid(norman.InvalidBodyContent, "", "what the patch makes is not one JSON object")
 	}
-	at := references.At{DryRun: k.dry()}
+	at := clusters.SecretAt{DryRun: k.dry()}
 	if at.Revision, err = version(fields); err != nil {
 		return is, err
 	}
@@ -356,12 +356,12 @@ func unpatched(err error) error {
 	return listing.BadRequest("the patch cannot be applied to this Secret")
 }
 
-func (k kubeRequest) remove(d references.Document) error {
-	if !auth.May(k.who, auth.Remove, references.About(d.Value)) {
-		return listing.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s is not yours to remove", references.Named(d.Key))
+func (k kubeRequest) remove(d clusters.StoredObject) error {
+	if !auth.May(k.who, auth.Remove, auth.OfShared(d.Value)) {
+		return listing.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s is not yours to remove", objects.Named(d.Key))
 	}
 	if !k.dry() {
-		if err := references.Remove(k.Ctx(), k.State, d.Key); err != nil {
+		if err := clusters.RemoveObject(k.Ctx(), k.State, d.Key); err != nil {
 			return err
 		}
 	}

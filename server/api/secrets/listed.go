@@ -5,15 +5,16 @@ import (
 
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/subscribe"
-	"github.com/drover-project/drover/server/references"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusters"
 )
 
 // Listed is what lists and watches of Kubernetes have.
 func (a *API) Listed() kube.PersonKind {
-	show := func(d references.Document) kube.PersonObject {
+	show := func(d clusters.StoredObject) kube.PersonObject {
 		form := d.Value.Form(d.Revision)
 		return kube.PersonObject{
-			Key: d.Value.Namespace + "/" + d.Value.Name, May: references.About(d.Value), Revision: d.Revision, Content: form,
+			Key: d.Value.Namespace + "/" + d.Value.Name, May: auth.OfShared(d.Value), Revision: d.Revision, Content: form,
 			Cells: []any{d.Value.Name, d.Value.Type, len(d.Value.Data), time.Time{}},
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/references"
+	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/state"
 )
 
@@ -31,7 +31,7 @@ func (a *API) Type() steve.Type {
 // shown are Secrets as a surface has them.
 type shown[T any] struct {
 	state *state.State
-	show  func(references.Document) T
+	show  func(clusters.StoredObject) T
 }
 
 func (s shown[T]) list() (all []T) {
@@ -50,16 +50,16 @@ func (s shown[T]) get(key string) (T, bool) {
 func (s shown[T]) changed(c subscribe.Change) (key string, last *T, ok bool) {
 	key, ok = strings.CutPrefix(c.Key, objects.Secret+"/")
 	if removed, gone := c.Removed.(objects.Object); ok && gone {
-		was := s.show(references.Document{Key: c.Key, Revision: c.Revision, Value: removed})
+		was := s.show(clusters.StoredObject{Key: c.Key, Revision: c.Revision, Value: removed})
 		last = &was
 	}
 	return key, last, ok
 }
 
-func seen(d references.Document) steve.Seen {
+func seen(d clusters.StoredObject) steve.Seen {
 	o := d.Value.Form(d.Revision)
 	schema.Escape(o)
-	return steve.Seen{About: references.About(d.Value), Content: o}
+	return steve.Seen{About: auth.OfShared(d.Value), Content: o}
 }
 
 // Create is POST of the type.
@@ -69,7 +69,7 @@ func (a *API) Create(c *steve.Request) (route.Answer, error) {
 
 // Replace is PUT of one that the caller may read.
 func (a *API) Replace(c *steve.Request) (route.Answer, error) {
-	if _, ok := references.Secret(a.State, c.Who, c.Param("namespace"), c.Param("name")); !ok {
+	if _, ok := clusters.Secret(a.State, c.Who, c.Param("namespace"), c.Param("name")); !ok {
 		return route.Answer{}, norman.Missing("secret", c.Param("namespace")+"/"+c.Param("name"))
 	}
 	return a.put(c, c.Param("namespace"), c.Param("name"), http.StatusOK)
@@ -81,7 +81,7 @@ func (a *API) put(c *steve.Request, namespace, name string, status int) (route.A
 		return route.Answer{}, err
 	}
 	schema.Unescape(fields)
-	at := references.At{New: name == ""}
+	at := clusters.SecretAt{New: name == ""}
 	if at.Revision, err = version(fields); err != nil {
 		return route.Answer{}, err
 	}
@@ -96,11 +96,11 @@ func (a *API) put(c *steve.Request, namespace, name string, status int) (route.A
 	if err != nil {
 		return route.Answer{}, err
 	}
-	d, err := references.Put(c.Ctx(), a.State, c.Who, o, at)
+	d, err := clusters.PutSecret(c.Ctx(), a.State, c.Who, o, at)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	if text := references.Unbound(d.Value); text != "" {
+	if text := clusters.Unbound(d.Value); text != "" {
 		c.Warn(text)
 	}
 	c.Concern(strings.TrimPrefix(d.Key, objects.Secret+"/"))
@@ -109,12 +109,12 @@ func (a *API) put(c *steve.Request, namespace, name string, status int) (route.A
 
 // Remove is DELETE of a Secret that the caller may read. A Secret that a cluster uses stays.
 func (a *API) Remove(c *steve.Request) (route.Answer, error) {
-	d, ok := references.Secret(a.State, c.Who, c.Param("namespace"), c.Param("name"))
+	d, ok := clusters.Secret(a.State, c.Who, c.Param("namespace"), c.Param("name"))
 	switch {
 	case !ok:
 		return route.Answer{}, norman.Missing("secret", c.Param("namespace")+"/"+c.Param("name"))
-	case !auth.May(c.Who, auth.Remove, references.About(d.Value)):
+	case !auth.May(c.Who, auth.Remove, auth.OfShared(d.Value)):
 		return route.Answer{}, c.Denied()
 	}
-	return route.Answer{Status: http.StatusNoContent}, references.Remove(c.Ctx(), a.State, d.Key)
+	return route.Answer{Status: http.StatusNoContent}, clusters.RemoveObject(c.Ctx(), a.State, d.Key)
 }

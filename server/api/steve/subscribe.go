@@ -40,15 +40,15 @@ const maxSelections = 100
 func (a *API) Subscribe(call *route.Call) (route.Answer, error) {
 	c := a.start(call)
 	var watched []selection
-	return a.Changes.Serve(call, func(s *subscribe.Session) func(subscribe.Change) []subscribe.Frame {
+	err := a.Changes.Serve(call.W, call.R, subscribe.Viewer{Who: &call.Who, Before: &call.Before}, func(s *subscribe.Session) func(subscribe.Change) []subscribe.Frame {
 		s.Receive = func(data []byte) []subscribe.Frame {
 			var frames []subscribe.Frame
 			watched, frames = a.choose(c, watched, data)
 			return frames
 		}
-		rights := subscribe.RightsOf(call)
+		rights := subscribe.RightsOf(call.Who)
 		return func(change subscribe.Change) []subscribe.Frame {
-			before, changed := rights.Changed(call, change)
+			before, changed := rights.Changed(call.Who, change)
 			var frames []subscribe.Frame
 			for _, w := range watched {
 				if frames = append(frames, a.frames(c, w, change)...); changed {
@@ -58,6 +58,7 @@ func (a *API) Subscribe(call *route.Call) (route.Answer, error) {
 			return frames
 		}
 	})
+	return route.Answer{}, err
 }
 
 func (a *API) choose(c *Request, watched []selection, data []byte) ([]selection, []subscribe.Frame) {

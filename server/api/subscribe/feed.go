@@ -12,7 +12,6 @@ import (
 
 	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
@@ -49,17 +48,17 @@ func OfRights() []string { return []string{Users, GlobalRoles, RoleTemplates, Bi
 type Rights struct{ shown auth.Identity }
 
 // RightsOf are those of the caller now.
-func RightsOf(c *route.Call) Rights { return Rights{shown: c.Who} }
+func RightsOf(who auth.Identity) Rights { return Rights{shown: who} }
 
 // Changed says whether the caller sees more or less since a change, and who they were before it. Changes that were taken together
 // are answered once.
-func (r *Rights) Changed(c *route.Call, change Change) (before auth.Identity, ok bool) {
+func (r *Rights) Changed(now auth.Identity, change Change) (before auth.Identity, ok bool) {
 	before = r.shown
 	if !slices.Contains(OfRights(), change.Collection) {
 		return before, false
 	}
-	r.shown = c.Who
-	return before, !c.Who.Grants.Contain(before.Grants) || !before.Grants.Contain(c.Who.Grants)
+	r.shown = now
+	return before, !now.Grants.Contain(before.Grants) || !before.Grants.Contain(now.Grants)
 }
 
 // Feed is the log of changes and what sessions need beside it.
@@ -130,66 +129,74 @@ func addingKeys[T any](l *Log, collection string) func(store.Event[T]) {
 	}
 }
 
-// Serve makes the request a websocket and serves it to its end. The identity is looked at
-// again before each change is shown.
-func (f *Feed) Serve(c *route.Call, show func(*Session) func(Change) []Frame) (route.Answer, error) {
-	if c.R.ProtoMajor != 1 || !IsUpgrade(c.R) {
-		if c.R.ProtoMajor == 1 { // HTTP/2 has no such header, and clients end the connection over it
-			c.W.Header().Set("Upgrade", "websocket")
+// Viewer is the caller whom a session shows changes to.
+type Viewer struct {
+	// Who is the caller now, which is looked at again before each change is shown.
+	Who *auth.Identity
+	// Before is the caller as they were before the changes that are being shown.
+	Before *auth.Identity
+}
+
+// Serve makes the request a websocket and serves it to its end. The error is that of norman for a request that is no websocket, or that is to begin
+// at what is no revision.
+func (f *Feed) Serve(w http.ResponseWriter, r *http.Request, v Viewer, show func(*Session) func(Change) []Frame) error {
+	if r.ProtoMajor != 1 || !IsUpgrade(r) {
+		if r.ProtoMajor == 1 { // HTTP/2 has no such header, and clients end the connection over it
+			w.Header().Set("Upgrade", "websocket")
 		}
-		return route.Answer{}, norman.Errorf(http.StatusUpgradeRequired, "UpgradeRequired",
+		return norman.Errorf(http.StatusUpgradeRequired, "UpgradeRequired",
 			"this is a websocket: ask over HTTP/1.1 with the headers Connection: Upgrade and Upgrade: websocket")
 	}
 	s := &Session{Log: f.Log, From: f.Log.Now(), Ping: f.ping}
-	if since := c.Query().Get("since"); since != "" {
+	if since := r.URL.Query().Get("since"); since != "" {
 		revision, err := strconv.ParseInt(since, 10, 64)
 		if err != nil {
-			return route.Answer{}, norman.Invalid(norman.InvalidFormat, "since", "%.40q is not a revision", since)
+			return norman.Invalid(norman.InvalidFormat, "since", "%.40q is not a revision", since)
 		}
 		from, ok := f.Log.Since(revision)
 		s.From, s.Lost = from, !ok
 	}
-	first := c.Who
+	first := *v.Who
 	s.Alive = func() error {
-		who, err := f.auth.Authenticate(c.R)
+		who, err := f.auth.Authenticate(r)
 		if err != nil {
 			return &EndError{Code: CloseExpired, Reason: "the token is no longer valid"}
 		}
 		if auth.Lost(first, who) {
 			return &EndError{Code: CloseDenied, Reason: "access was lost"}
 		}
-		c.Who = who
+		*v.Who = who
 		return nil
 	}
-	remember(s, c)
+	remember(s, v)
 	over := make(chan struct{})
-	defer f.auth.Until(c.Who, nil, func() { close(over) })()
+	defer f.auth.Until(*v.Who, nil, func() { close(over) })()
 	s.Over = over
 	s.Show = show(s)
-	conn, err := Upgrade(c.W, c.R)
+	conn, err := Upgrade(w, r)
 	if err != nil {
 		f.log.Debug("websocket refused", "error", err)
-		return route.Answer{}, nil
+		return nil
 	}
 	s.Conn = conn
-	if err := s.Run(c.Ctx()); err != nil {
+	if err := s.Run(r.Context()); err != nil {
 		f.log.Debug("websocket ended", "error", err)
 	}
-	return route.Answer{}, nil
+	return nil
 }
 
 // remember keeps what the caller might do before the changes that are being shown: a right that goes
 // in the same transaction as its object, or just before it is shown, still says that the client has
 // seen the object. What one transaction changed may come in two batches.
-func remember(s *Session, c *route.Call) {
-	shown, last := c.Who, int64(0)
-	c.Before = c.Who
+func remember(s *Session, v Viewer) {
+	shown, last := *v.Who, int64(0)
+	*v.Before = *v.Who
 	s.Batch = func(revision int64, done bool) {
 		switch {
 		case done:
-			shown, last = c.Who, revision
+			shown, last = *v.Who, revision
 		case revision > last:
-			c.Before = shown
+			*v.Before = shown
 		}
 	}
 }

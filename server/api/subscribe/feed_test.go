@@ -3,7 +3,6 @@ package subscribe
 import (
 	"testing"
 
-	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 )
 
@@ -11,16 +10,16 @@ import (
 // beside what they might do before the first.
 func TestWhoTheyWereBefore(t *testing.T) {
 	as := func(name string) auth.Identity { return auth.Identity{UserID: "u-ann", Username: name} }
-	c, s := &route.Call{Who: as("at first")}, &Session{}
-	remember(s, c)
+	who, before, s := as("at first"), auth.Identity{}, &Session{}
+	remember(s, Viewer{Who: &who, Before: &before})
 	for _, step := range []struct {
 		now         string
 		first, last int64
 		before      string
 	}{{"then", 5, 6, "at first"}, {"later", 6, 6, "at first"}, {"at last", 7, 9, "later"}, {"at last", 10, 10, "at last"}} {
-		c.Who = as(step.now)
-		if s.Batch(step.first, false); c.Before.Username != step.before {
-			t.Errorf("changes from %d on are shown beside %q, want %q", step.first, c.Before.Username, step.before)
+		who = as(step.now)
+		if s.Batch(step.first, false); before.Username != step.before {
+			t.Errorf("changes from %d on are shown beside %q, want %q", step.first, before.Username, step.before)
 		}
 		s.Batch(step.last, true)
 	}

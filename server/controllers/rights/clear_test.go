@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
 )
 
 // TestClear: after the cluster was left nothing of it is there, and what others wrote is as it was; imported again, its namespaces are in
@@ -32,7 +32,7 @@ func TestClear(t *testing.T) {
 		}
 	}
 	// looked is what a keeper finds in the cluster, and marks there.
-	looked := func(id string, k membership.Known) map[string]string {
+	looked := func(id string, k state.Memberships) map[string]string {
 		t.Helper()
 		b := newBed()
 		b.keeper.Projects = fixed{b, k}
@@ -43,7 +43,7 @@ func TestClear(t *testing.T) {
 		return of
 	}
 	all := map[string]bool{builtin.Default: true, builtin.System: true, web: true}
-	of := looked(cluster, membership.Known{ClusterProjects: builtin, All: all, Recorded: map[string]string{"uid-web": web}})
+	of := looked(cluster, state.Memberships{ClusterProjects: builtin, All: all, Recorded: map[string]string{"uid-web": web}})
 	if of["default"] != builtin.Default || of["web"] != web {
 		t.Fatalf("%+v", of)
 	}
@@ -103,7 +103,7 @@ func TestClear(t *testing.T) {
 
 	const next = "c-m-n3xt2345"
 	again := records.ClusterProjects{Default: next + ":p-22222"}
-	if of := looked(next, membership.Known{ClusterProjects: again, All: map[string]bool{again.Default: true}}); of["default"] != again.Default || of["web"] != "" {
+	if of := looked(next, state.Memberships{ClusterProjects: again, All: map[string]bool{again.Default: true}}); of["default"] != again.Default || of["web"] != "" {
 		t.Errorf("imported again: %+v", of)
 	}
 }
@@ -111,9 +111,9 @@ func TestClear(t *testing.T) {
 // fixed is a record of one cluster that does not change.
 type fixed struct {
 	*bed
-	known membership.Known
+	known state.Memberships
 }
 
-func (f fixed) In(string) membership.Known { return f.known }
+func (f fixed) In(string) state.Memberships { return f.known }
 
-func (f fixed) Latest(context.Context, string) (membership.Known, error) { return f.known, nil }
+func (f fixed) Latest(context.Context, string) (state.Memberships, error) { return f.known, nil }

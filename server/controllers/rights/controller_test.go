@@ -24,10 +24,10 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	kubetest "k8s.io/client-go/testing"
 
-	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/state"
 )
 
 const harbour = records.ClusterKey("fleet-default/harbour")
@@ -120,10 +120,10 @@ func (b *bed) start(ctx context.Context) (wait func()) {
 var builtin = records.ClusterProjects{Default: cluster + ":p-22222", System: cluster + ":p-55555"}
 
 // In, Latest, Adopt and Forget are the record of namespaces, in memory; package membership has the real one.
-func (b *bed) In(string) membership.Known {
+func (b *bed) In(string) state.Memberships {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := membership.Known{ClusterProjects: builtin, All: map[string]bool{builtin.Default: true, builtin.System: true}, Recorded: maps.Clone(b.recorded)}
+	k := state.Memberships{ClusterProjects: builtin, All: map[string]bool{builtin.Default: true, builtin.System: true}, Recorded: maps.Clone(b.recorded)}
 	k.Adopted = b.adopted
 	for _, id := range b.projects {
 		k.All[id] = true
@@ -131,9 +131,9 @@ func (b *bed) In(string) membership.Known {
 	return k
 }
 
-func (b *bed) Latest(_ context.Context, id string) (membership.Known, error) { return b.In(id), nil }
+func (b *bed) Latest(_ context.Context, id string) (state.Memberships, error) { return b.In(id), nil }
 
-func (b *bed) Adopt(_ context.Context, _ records.ClusterKey, marks map[membership.Namespace]string) error {
+func (b *bed) Adopt(_ context.Context, _ records.ClusterKey, marks map[state.Namespace]string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for n, mark := range marks {

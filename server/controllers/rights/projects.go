@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-project/drover/rke1/kube/bounds"
-	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/state"
 )
 
 const (
@@ -37,11 +37,11 @@ const (
 // Projects is the record of the projects of clusters and of their namespaces.
 type Projects interface {
 	// In is what is known of a cluster, by its management ID.
-	In(clusterID string) membership.Known
+	In(clusterID string) state.Memberships
 	// Latest is In of what is recorded by now, also by another server.
-	Latest(ctx context.Context, clusterID string) (membership.Known, error)
+	Latest(ctx context.Context, clusterID string) (state.Memberships, error)
 	// Adopt records, once, what namespaces of a cluster from before there was a record say of themselves.
-	Adopt(ctx context.Context, cluster records.ClusterKey, marks map[membership.Namespace]string) error
+	Adopt(ctx context.Context, cluster records.ClusterKey, marks map[state.Namespace]string) error
 	// Forget takes namespaces that are gone out of the record, by UID.
 	Forget(ctx context.Context, clusterID string, uids []string) error
 }
@@ -117,11 +117,11 @@ func (k *Keeper) namespaces(ctx context.Context, client kubernetes.Interface, l 
 }
 
 // said is what namespaces say of themselves.
-func said(all []*corev1.Namespace) map[membership.Namespace]string {
-	marks := map[membership.Namespace]string{}
+func said(all []*corev1.Namespace) map[state.Namespace]string {
+	marks := map[state.Namespace]string{}
 	for _, n := range all {
 		if mark, ok := n.Annotations[ProjectAnnotation]; ok {
-			marks[membership.Namespace{UID: string(n.UID), Name: n.Name}] = mark
+			marks[state.Namespace{UID: string(n.UID), Name: n.Name}] = mark
 		}
 	}
 	return marks

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/store"
 )
@@ -172,7 +173,7 @@ func (c *Controller) run(ctx context.Context, s desired.Snapshot, d desired.Deci
 	o := c.Engine(s.Machines, report)
 	o.Planned = agents.hold
 	o.Stop = c.stop(ctx, key, d.Operation.Key(), removes)
-	o.Save = func(ctx context.Context, next *rkestate.State) error { return c.save(ctx, key, next, desired.Record) }
+	o.Save = func(ctx context.Context, next *rkestate.State) error { return c.save(ctx, key, next, rke.Record) }
 	done, failed := c.carry(ctx, o, s, d, p.Guard)
 	if failed == nil {
 		report.Succeed()
@@ -210,7 +211,7 @@ func (c *Controller) carry(ctx context.Context, o engine.Options, s desired.Snap
 		rec, _ := c.State.RKEStates.Get(string(key))
 		return carry(ctx, carried{
 			Options: o, Work: work, Request: *d.Request, By: d.Operation.By, Resumed: before.Stamp != "", Record: rec.Value,
-			Replace: func(ctx context.Context, next *rkestate.State) error { return c.save(ctx, key, next, desired.Replaced) },
+			Replace: func(ctx context.Context, next *rkestate.State) error { return c.save(ctx, key, next, rke.Replaced) },
 		})
 	}
 	if s.Guarded(d) && !s.Taken(guard) {

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/store"
 )
@@ -57,7 +58,7 @@ func (c *Clusters) admit(cluster records.Cluster, request desired.Request) (desi
 		return request, s, &records.RefusedError{Cluster: cluster.Name, Why: advice.Error(why, wordsOf(cluster.Name))}
 	}
 	request.Document = false
-	before, err := desired.State(s.Record)
+	before, err := rke.State(s.Record)
 	in := desired.Input{Cluster: cluster, Machines: s.Machines, Before: before, Versions: s.Versions}
 	if request.Kind == operations.KindSnapshot {
 		id, name := desired.NameSnapshot(in, false, s.Now, randomid.ID(5))
@@ -124,7 +125,7 @@ func (c *Clusters) PreviewRequest(ctx context.Context, key records.ClusterKey, a
 	if err != nil {
 		return nil, err
 	}
-	before, err := desired.State(s.Record)
+	before, err := rke.State(s.Record)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/tunnel"
@@ -79,7 +80,7 @@ func (c *Clusters) Engine(machines []records.Machine, report engine.Report) engi
 func (c *Clusters) Check(cluster records.Cluster) (warnings []string, err error) {
 	in := desired.Input{Cluster: cluster, Versions: c.Versions}
 	if d, ok := c.State.RKEStates.Get(cluster.Key()); ok {
-		if in.Before, err = desired.State(&d.Value); err != nil {
+		if in.Before, err = rke.State(&d.Value); err != nil {
 			return nil, err
 		}
 	}
@@ -96,7 +97,7 @@ func (c *Clusters) Preview(ctx context.Context, cluster records.Cluster) ([]stri
 // of a config that cannot be brought up, and of the hosts.
 func (c *Clusters) Compare(ctx context.Context, cluster records.Cluster) (lines []string, same bool, err error) {
 	s := c.Snapshot(cluster)
-	before, err := desired.State(s.Record)
+	before, err := rke.State(s.Record)
 	if err != nil {
 		return nil, false, err
 	}

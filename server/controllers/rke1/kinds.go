@@ -19,6 +19,7 @@ import (
 	rkestate "github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/desired"
 )
 
@@ -125,7 +126,7 @@ func carry(ctx context.Context, on carried) (func(records.RKEState) records.RKES
 
 // Begun says that a request of a kind is half done by what is remembered of the cluster, and has to be tried until it is done.
 func Begun(rec records.RKEState, kind operations.Kind) bool {
-	s, err := desired.State(&rec)
+	s, err := rke.State(&rec)
 	begun := jobs[kind].begun
 	return err == nil && s != nil && s.Desired.Config != nil && begun != nil && begun(s)
 }

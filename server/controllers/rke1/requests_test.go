@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/rke/desired"
 )
 
@@ -39,7 +40,7 @@ func (b *bed) deployed(more string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r, err := desired.Record(records.RKEState{Done: stamp, Since: b.clock()}, first.Deployed())
+	r, err := rke.Record(records.RKEState{Done: stamp, Since: b.clock()}, first.Deployed())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestAsk(t *testing.T) {
 		t.Errorf("a second one in the same moment: %v", err)
 	}
 	queued, err := ask(desired.Request{Kind: operations.KindRotateCertificates}, admission.Queue)
-	if err != nil || queued.State != operations.Queued || !desired.IsRequest(queued) {
+	if err != nil || queued.State != operations.Queued || desired.ReadParams(queued).Request == nil {
 		t.Fatalf("%v: %+v", err, queued)
 	}
 	stop := b.start()
@@ -157,7 +158,7 @@ func TestScheduledSnapshots(t *testing.T) {
 	spec := clusterspec.RancherKubernetesEngineConfig(`{"network":{"plugin":"canal"},"services":{"etcd":{"backupConfig":{"intervalHours":1}}}}`)
 	s, _ := b.runner.gather(key)
 	s.Cluster.Spec.RancherKubernetesEngineConfig = &spec
-	before, err := desired.State(s.Record)
+	before, err := rke.State(s.Record)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/reconcile"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 	rkedesired "github.com/drover-project/drover/server/rke/desired"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -149,11 +150,11 @@ func TestAFailedRunIsTriedAgainByWhoeverLeads(t *testing.T) {
 		t.Errorf("%s goes on as %s", first.ID, second.ID)
 	}
 	again, _ := b.state.RKEStates.Get(key)
-	was, err := rkedesired.State(&kept.Value)
+	was, err := rke.State(&kept.Value)
 	if err != nil {
 		t.Fatal(err)
 	}
-	is, err := rkedesired.State(&again.Value)
+	is, err := rke.State(&again.Value)
 	if err != nil {
 		t.Fatal(err)
 	}

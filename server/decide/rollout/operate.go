@@ -9,7 +9,6 @@ import (
 
 	"github.com/drover-project/drover/installers/hostjob"
 	"github.com/drover-project/drover/plans"
-	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/decide/catalogue"
 	"github.com/drover-project/drover/server/decide/desired"
@@ -146,7 +145,7 @@ func bareInstall(p *pass.Pass, machine string) []plans.OneTimeInstruction {
 // source is where a host fetches an object of the cluster's bucket from. Its link is in the plan that is delivered, and
 // ends by itself; the keys stay here.
 func source(p *pass.Pass, object string, size int64) (hostjob.Source, error) {
-	place, on, err := snapshotbucket.Of(p.Cluster, func(key string) (objects.Object, bool) { o, ok := p.Objects[key]; return o, ok })
+	place, on, err := snapshotbucket.Of(p.Cluster, p.Objects)
 	if err != nil {
 		return hostjob.Source{}, err
 	}

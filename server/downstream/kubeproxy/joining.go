@@ -14,7 +14,7 @@ import (
 	apinet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/projects/membership"
+	"github.com/drover-project/drover/server/state"
 )
 
 const (
@@ -35,8 +35,8 @@ type namespace struct {
 
 // joining is a namespace that a request makes in a project.
 type joining struct {
-	membership *membership.Membership
-	known      membership.Known
+	membership *state.Membership
+	known      state.Memberships
 	caller     auth.Identity
 	cluster    string
 	project    string

@@ -11,9 +11,9 @@ import (
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/downstream"
-	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/state"
 )
 
 const ours = "c-m-abcd2345"
@@ -73,7 +73,7 @@ func TestNamespacesThatNameTheirProject(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProxy(t, &upstream{})
 			p.Way = func(records.ClusterKey, downstream.Credentials) http.RoundTripper { return &c.answer }
-			p.Membership = &membership.Membership{State: p.State, Now: time.Now}
+			p.Membership = &state.Membership{State: p.State, Now: time.Now}
 			_, err := p.State.Clusters.Modify(t.Context(), "fleet-default/harbour", func(cl records.Cluster) (records.Cluster, error) {
 				cl.Projects = records.ClusterProjects{Default: ours + ":p-22222", System: ours + ":p-55555"}
 				return cl, nil

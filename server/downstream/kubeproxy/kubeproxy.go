@@ -21,7 +21,6 @@ import (
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/downstream"
-	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 )
@@ -45,7 +44,7 @@ type Proxy struct {
 	Token   func(context.Context, records.ClusterKey, downstream.Person) (string, error)
 	Refused func(cluster records.ClusterKey, userID, token string)
 	// Membership records the project of a namespace that a person makes in one; nil records none.
-	Membership *membership.Membership
+	Membership *state.Membership
 	Logger     *slog.Logger
 	// Patience is how long a cluster may take to begin an answer that is not of a long-running request, and Stalled how long
 	// a watcher may take nothing; 0 is defaultPatience and defaultStalled.

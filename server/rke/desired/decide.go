@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 )
 
 // Params are what an operation on an RKE1 cluster remembers between two tries.
@@ -120,7 +121,7 @@ type Decision struct {
 
 // Decide says what is to be done on a cluster now. The error says that the store has what cannot be read.
 func Decide(s Snapshot) (Decision, error) {
-	before, err := State(s.Record)
+	before, err := rke.State(s.Record)
 	if err != nil {
 		return Decision{}, err
 	}

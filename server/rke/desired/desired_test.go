@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 )
 
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -278,18 +279,18 @@ func made(t *testing.T, s Snapshot) *state.State {
 func TestRecordAndRemoval(t *testing.T) {
 	s := world(t, plain)
 	first := made(t, s)
-	r, err := Record(records.RKEState{Done: "before"}, first)
+	r, err := rke.Record(records.RKEState{Done: "before"}, first)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"10.0.0.1", "10.0.0.2"}, r.Hosts); diff != "" || r.Done != "before" {
 		t.Error(diff, r.Done)
 	}
-	back, err := State(&r)
+	back, err := rke.State(&r)
 	if err != nil || len(back.Desired.Certificates) != len(first.Desired.Certificates) {
 		t.Fatal(err)
 	}
-	if _, err := Record(r, made(t, s)); err == nil || !strings.Contains(err.Error(), "another cluster") {
+	if _, err := rke.Record(r, made(t, s)); err == nil || !strings.Contains(err.Error(), "another cluster") {
 		t.Errorf("a state with another CA took the place: %v", err)
 	}
 	// The store keeps it through JSON.

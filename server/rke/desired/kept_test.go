@@ -1,61 +1,19 @@
 package desired
 
 import (
-	"bytes"
-	"crypto/rand"
-	"encoding/json"
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 )
-
-// A state of ordinary size is kept as it is, a larger one compressed, and one that a transaction of the store cannot take
-// is refused with the bound and the way out.
-func TestLargeStates(t *testing.T) {
-	repeated := func(n int) []byte { return []byte(`"` + strings.Repeat("certificate ", n/12+1)[:n-2] + `"`) }
-	noise := make([]byte, maxPacked+1)
-	if _, err := rand.Read(noise); err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		text           []byte
-		packed, refuse bool
-	}{
-		"the largest that is kept as it is": {repeated(maxPlain), false, false},
-		"one byte more":                     {repeated(maxPlain + 1), true, false},
-		"of thousands of hosts":             {repeated(60 << 20), true, false},
-		"more than the store takes":         {noise, true, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r, err := with(records.RKEState{State: json.RawMessage("old"), Packed: []byte("old")}, c.text)
-			if too, is := errors.AsType[*TooLargeError](err); c.refuse {
-				if !is || too.Limit != maxPacked || !strings.Contains(err.Error(), "fewer hosts") {
-					t.Errorf("%v", err)
-				}
-				return
-			}
-			if err != nil || (r.State == nil) != c.packed || (r.Packed != nil) != c.packed {
-				t.Fatalf("%v: %d bytes plain, %d packed", err, len(r.State), len(r.Packed))
-			}
-			if back, err := Text(r); err != nil || !bytes.Equal(back, c.text) {
-				t.Errorf("%v: %d of %d bytes", err, len(back), len(c.text))
-			}
-		})
-	}
-	if _, err := State(&records.RKEState{Packed: []byte("not packed")}); err == nil {
-		t.Error("a damaged state is read as none")
-	}
-}
 
 // A state is read in both forms, and when its certificates end is beside it.
 func TestRecordSaysWhenCertificatesEnd(t *testing.T) {
 	s := world(t, plain)
 	first := made(t, s)
-	r, err := Record(records.RKEState{}, first)
+	r, err := rke.Record(records.RKEState{}, first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,14 +23,14 @@ func TestRecordSaysWhenCertificatesEnd(t *testing.T) {
 	}
 	// That of a snapshot may have another CA.
 	other := made(t, s)
-	if _, err := Record(r, other); err == nil {
+	if _, err := rke.Record(r, other); err == nil {
 		t.Error("a state with another CA took the place")
 	}
-	next, err := Replaced(r, other)
+	next, err := rke.Replaced(r, other)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, err := State(&next); err != nil || back.Desired.Certificates[pki.CA].KeyPEM != other.Desired.Certificates[pki.CA].KeyPEM {
+	if back, err := rke.State(&next); err != nil || back.Desired.Certificates[pki.CA].KeyPEM != other.Desired.Certificates[pki.CA].KeyPEM {
 		t.Errorf("%v", err)
 	}
 }

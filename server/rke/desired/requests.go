@@ -188,9 +188,6 @@ func Fresh(in Input, done map[operations.Kind]string) map[operations.Kind]string
 	return done
 }
 
-// IsRequest says that an operation carries out a request; it then waits in the queue as it is.
-func IsRequest(o operations.Operation) bool { return ReadParams(o).Request != nil }
-
 // next is the request of the document that is to be carried out now. A restore comes before everything else, since what is lost cannot
 // be changed; other requests come after what the document changes, unless certificates have ended, without which nothing can be changed.
 func (s Snapshot) next(c config.Cluster, pending, deployed bool) *Request {

@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 )
 
 // deployed is a world that is what its document says, but for the requests in it.
@@ -26,7 +27,7 @@ func deployed(t *testing.T, config string) Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Record(records.RKEState{Done: stamp(t, s), Since: now.Add(-24 * time.Hour)}, first.Deployed())
+	r, err := rke.Record(records.RKEState{Done: stamp(t, s), Since: now.Add(-24 * time.Hour)}, first.Deployed())
 	if err != nil {
 		t.Fatal(err)
 	}

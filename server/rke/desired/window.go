@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/rke"
 )
 
 // Outside is what an operation waits for that would restart containers of a running cluster outside of its maintenance window, and when
@@ -41,7 +42,7 @@ func (s Snapshot) disturbs() bool {
 	if s.Record == nil || s.Record.Done == "" {
 		return false
 	}
-	before, err := State(s.Record)
+	before, err := rke.State(s.Record)
 	if err != nil || before == nil || before.Current.Config == nil || !bytes.Equal(s.Record.Applied, s.Cluster.Spec.RKE1Text()) {
 		return true
 	}

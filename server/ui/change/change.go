@@ -24,7 +24,6 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/decide"
 	"github.com/drover-project/drover/server/ui"
 )
 
@@ -307,7 +306,7 @@ func seenOf(results []apitypes.ApplyResult) string {
 		if r.Preview == nil {
 			continue
 		}
-		p := decide.Preview{Machines: append([]decide.MachinePreview{}, r.Preview.Machines...)}
+		p := apitypes.Preview{Machines: append([]apitypes.MachinePreview{}, r.Preview.Machines...)}
 		for i := range p.Machines {
 			p.Machines[i].Now, p.Machines[i].Again = false, false
 		}

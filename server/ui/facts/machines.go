@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/decide"
+	"github.com/drover-project/drover/server/decide/render"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -118,12 +118,12 @@ func (s *Source) plan(secret string, given bool) *ui.Plan {
 	}
 	outcome, _ := plans.ReadOutcome(d.Value.Data) // what cannot be read is not known
 	p := &ui.Plan{State: string(delivered.State), Checksum: delivered.Checksum(), Applied: outcome.LastApplyTime}
-	shown := decide.Rendered
+	shown := render.Rendered
 	if given {
-		shown = decide.Public
+		shown = render.Public
 	}
 	texts := map[string]string{}
-	for _, f := range decide.Files(plans.Plan{}, *parsed, shown) {
+	for _, f := range render.Files(plans.Plan{}, *parsed, shown) {
 		texts[f.Path] = f.Diff
 	}
 	for _, f := range parsed.Files {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -227,7 +226,7 @@ func DoorsOf(all []records.Directory, to string) []Door {
 	var doors []Door
 	for _, d := range all {
 		if !d.Disabled && !directories.ByPassword(d.Kind) {
-			doors = append(doors, Door{Title: titleOf(d), URL: login.PathOf(d.Kind) + "/page?" + url.Values{"to": {to}}.Encode()})
+			doors = append(doors, Door{Title: titleOf(d), URL: directories.PathOf(d.Kind) + "/page?" + url.Values{"to": {to}}.Encode()})
 		}
 	}
 	return doors

@@ -158,7 +158,7 @@ var Questions = []Question{
 	{Place: "rke1/dial counted.RoundTrip", Calls: "http.RoundTrip", Through: Carries, Why: "it carries the questions of others"},
 	{Place: "rke1/dial reach", Calls: "host.dial", Through: Carries, Why: "it carries the questions of others"},
 	{Place: "rke1/engine/api Dial", Calls: "host.OpenTCP", Through: Carries, Why: "it carries the questions of others"},
-	{Place: "rke1/engine/etcd clientOf", Calls: "host.DialTCP", Through: Carries, Why: "it carries the questions of others"},
+	{Place: "rke1/engine/plane clientOf", Calls: "host.DialTCP", Through: Carries, Why: "it carries the questions of others"},
 	{Place: "rke1/engine/api Open", Calls: "host.Dial", Through: Carries, Why: "it carries the questions of others"},
 	{Place: "rke1/engine StateOf", Calls: "host.Dial", Through: Carries, Why: "it carries the questions of others"},
 	{Place: "rke1/kube Open", Calls: "host.DialContext host.DialTLSContext host.dial host.encrypted", Through: Carries, Why: "it carries the questions of others"},

@@ -1,4 +1,4 @@
-package membership
+package state
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -27,7 +26,7 @@ var noon = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 // bed is a record in a store, with two clusters of two projects each.
 func bed(t *testing.T, adopted time.Time) *Membership {
 	t.Helper()
-	s, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true})
+	s, err := Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +101,7 @@ func TestManyAtOnce(t *testing.T) {
 		t.Errorf("%d are recorded, want %d", n, many)
 	}
 	d, _ := m.State.Projects.Get(records.ProjectKey(shop))
-	if _, err := m.State.Store.Commit(t.Context(), append(Leaving(m.State, cluster, shop), m.State.Projects.Deleting(d.Key, d.Revision))...); err != nil {
+	if _, err := m.State.Store.Commit(t.Context(), append(LeavingProject(m.State, cluster, shop), m.State.Projects.Deleting(d.Key, d.Revision))...); err != nil {
 		t.Fatal(err)
 	}
 	for uid, project := range m.In(cluster).Recorded {

@@ -1,8 +1,9 @@
-// Package membership is which project a namespace of a cluster is in: what the server recorded, by the namespace's UID, when a
+// Which project a namespace of a cluster is in: what the server recorded, by the namespace's UID, when a
 // person with the rights for it moved the namespace over the API. What the cluster says of its namespaces counts for nothing: people
 // who may change a namespace there are not people who may have the secrets of any project. A namespace that is deleted and made again has
 // another UID and is in none; those that Kubernetes comes with are in Default and System unless something else was recorded.
-package membership
+
+package state
 
 import (
 	"context"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -29,8 +29,8 @@ const (
 // ErrMoved says that a namespace is in another project than the caller had seen.
 var ErrMoved = errors.New("the namespace was moved to another project at the same time: look at it again")
 
-// Known is what the server knows of the projects of a cluster.
-type Known struct {
+// Memberships is what the server knows of the projects of a cluster.
+type Memberships struct {
 	records.ClusterProjects
 	// All has the IDs of the projects.
 	All map[string]bool
@@ -39,7 +39,7 @@ type Known struct {
 }
 
 // Of is the project of a namespace; empty for none.
-func (k Known) Of(uid, name string) string {
+func (k Memberships) Of(uid, name string) string {
 	project, recorded := k.Recorded[uid]
 	if !recorded {
 		project = k.BuiltIn(name)
@@ -51,7 +51,7 @@ func (k Known) Of(uid, name string) string {
 }
 
 // BuiltIn is the project of a namespace of that name of which nothing was recorded.
-func (k Known) BuiltIn(name string) string {
+func (k Memberships) BuiltIn(name string) string {
 	switch {
 	case name == "default":
 		return k.Default
@@ -71,17 +71,17 @@ func systemNamespaces() []string {
 
 // Membership reads and writes the record.
 type Membership struct {
-	State *state.State
+	State *State
 	Now   func() time.Time
 }
 
 // In is what is known of a cluster; nothing of one that is gone.
-func (m *Membership) In(clusterID string) Known {
+func (m *Membership) In(clusterID string) Memberships {
 	cl, ok := m.State.ClustersByID.First(clusterID)
 	if !ok {
-		return Known{}
+		return Memberships{}
 	}
-	k := Known{ClusterProjects: cl.Value.Projects, All: map[string]bool{}, Recorded: map[string]string{}}
+	k := Memberships{ClusterProjects: cl.Value.Projects, All: map[string]bool{}, Recorded: map[string]string{}}
 	for _, p := range m.State.ProjectsOf(cl.Value) {
 		k.All[p.ID] = true
 	}
@@ -92,9 +92,9 @@ func (m *Membership) In(clusterID string) Known {
 }
 
 // Latest is In of what is recorded by now, also by another server. The error is that of the store.
-func (m *Membership) Latest(ctx context.Context, clusterID string) (Known, error) {
+func (m *Membership) Latest(ctx context.Context, clusterID string) (Memberships, error) {
 	if err := m.State.Store.CatchUp(ctx); err != nil {
-		return Known{}, err
+		return Memberships{}, err
 	}
 	return m.In(clusterID), nil
 }
@@ -168,8 +168,8 @@ func (m *Membership) Forget(ctx context.Context, clusterID string, uids []string
 	})
 }
 
-// Leaving are the writes by which all namespaces leave a project that is about to be removed: another one may get its ID.
-func Leaving(s *state.State, clusterID, project string) (ops []store.Op) {
+// LeavingProject are the writes by which all namespaces leave a project that is about to be removed: another one may get its ID.
+func LeavingProject(s *State, clusterID, project string) (ops []store.Op) {
 	for _, page := range s.Namespaces.ListIn(clusterID + "/") {
 		left := maps.Clone(page.Value.Projects)
 		for uid, in := range left {

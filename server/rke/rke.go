@@ -1,7 +1,6 @@
-// What the server remembers of a cluster, as it is kept in the store: its state, which has all keys of the cluster, and
-// what others are shown of it without reading it.
-
-package desired
+// Package rke is what the server remembers of a cluster of RKE1, as it is kept in the store: its state, which has all keys of the cluster, and what others are
+// shown of it without reading it.
+package rke
 
 import (
 	"fmt"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
@@ -98,7 +96,7 @@ func Record(before records.RKEState, s *state.State) (records.RKEState, error) {
 	return Replaced(before, s)
 }
 
-// Replaced is Record of a state that may be that of a snapshot, from before the CA was another. The errors are those of state.Check and of packing.
+// Replaced is Record of a state that may be that of a snapshot, from before the CA was another. The errors are those of state.State.Check and of packing.
 func Replaced(before records.RKEState, s *state.State) (records.RKEState, error) {
 	if err := s.Check(state.Against{}); err != nil {
 		return before, err
@@ -122,7 +120,7 @@ func Replaced(before records.RKEState, s *state.State) (records.RKEState, error)
 	}
 	slices.Sort(next.Hosts)
 	next.Hosts = slices.Compact(next.Hosts)
-	if next.Ends, err = ends(change.Deployed(s).Certificates); err != nil {
+	if next.Ends, err = ends(s.LastDeployed().Certificates); err != nil {
 		return before, err
 	}
 	return next, nil

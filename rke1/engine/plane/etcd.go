@@ -1,6 +1,7 @@
-// Package etcd is the etcd plane: a new cluster's members are started together, those of a running one are
+// The etcd plane: a new cluster's members are started together, those of a running one are
 // changed one at a time, and a new one joins when all others are well.
-package etcd
+
+package plane
 
 import (
 	"context"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/desired"
-	"github.com/drover-project/drover/rke1/engine/plane"
 	"github.com/drover-project/drover/rke1/engine/run"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 )
@@ -45,7 +45,7 @@ func Plane(ctx context.Context, r *run.Run) error {
 func FoundEtcd(ctx context.Context, r *run.Run, hosts []*run.Host) error {
 	flags := map[string][]string{}
 	for _, h := range hosts {
-		if is := plane.Found(h, desired.Etcd); is != nil {
+		if is := Found(h, desired.Etcd); is != nil {
 			flags[h.Node.Address] = slices.Concat(is.Entrypoint, is.Cmd)
 		}
 	}
@@ -119,8 +119,8 @@ func joinAll(ctx context.Context, r *run.Run, hosts, members []*run.Host) error 
 // stopped.
 func RollEtcd(ctx context.Context, r *run.Run, members []*run.Host) error {
 	for _, h := range members {
-		todo := plane.Differences(r, h, config.RoleEtcd)
-		running := plane.Found(h, desired.Etcd)
+		todo := Differences(r, h, config.RoleEtcd)
+		running := Found(h, desired.Etcd)
 		if len(todo) > 0 && running != nil && running.Running {
 			if err := r.SafePoint(); err != nil {
 				return err
@@ -129,7 +129,7 @@ func RollEtcd(ctx context.Context, r *run.Run, members []*run.Host) error {
 				return fmt.Errorf("etcd on host %s has to change, which waits until every member works: %w", h.Node.Address, err)
 			}
 		}
-		changed, err := plane.Bring(ctx, r, h, config.RoleEtcd)
+		changed, err := Bring(ctx, r, h, config.RoleEtcd)
 		if err != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func startEtcd(ctx context.Context, r *run.Run, h *run.Host, joining bool, membe
 	}
 	usual := h.Desired
 	h.Desired = as
-	_, err = plane.Bring(ctx, r, h, config.RoleEtcd)
+	_, err = Bring(ctx, r, h, config.RoleEtcd)
 	h.Desired = usual
 	return err
 }
@@ -258,7 +258,7 @@ const MoveEtcdAside = `if [ -d "$1/member" ]; then mkdir "$2" && mv "$1/member" 
 // setDataAside moves data that a host has from another time, which would keep it from joining.
 // It is kept: it may be the last copy of something. It is renamed within the directory, where a disk of its own may be mounted.
 func setDataAside(ctx context.Context, r *run.Run, h *run.Host) error {
-	if is := plane.Found(h, desired.Etcd); is != nil && is.Running {
+	if is := Found(h, desired.Etcd); is != nil && is.Running {
 		return fmt.Errorf("host %s runs an etcd that is not a member of this cluster: see whose it is, and remove its container there (docker rm -f etcd) if it is in no use", h.Node.Address)
 	}
 	if err := h.Discard(ctx, desired.Etcd); err != nil {

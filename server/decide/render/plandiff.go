@@ -1,7 +1,7 @@
 // What differs between two plans of a machine, as previews show it, with secrets masked. What
 // may be seen of a file depends on who wrote it: see Shown.
 
-package decide
+package render
 
 import (
 	"cmp"
@@ -95,9 +95,9 @@ func Changes(before, after plans.Plan) []string {
 	return changes
 }
 
-// repeated names what differs in what agents do again and again: "ask probe <name>", "run periodic instruction
+// Repeated names what differs in what agents do again and again: "ask probe <name>", "run periodic instruction
 // <name>", and "end probe <name>" and "end periodic instruction <name>" for those that the new plan does not have.
-func repeated(before, after plans.Plan) []string {
+func Repeated(before, after plans.Plan) []string {
 	type thing struct {
 		before, after any // nil for none
 	}
@@ -202,8 +202,8 @@ var shownFiles = []string{"/config.yaml.d/50-rancher.yaml", "/manifests/rancher/
 // addresses with credentials in them. The first group is what may be shown.
 var secretSetting = regexp.MustCompile(`(?im)^(.*(?:token|password|passwd|secret|access-key|private-key|credential)[a-z0-9_.-]*"?\s*[:=]|.*://)\s*\S.*$`)
 
-// credentials are those before the host of an address.
-var credentials = regexp.MustCompile(`://[^/@\s"]+@`)
+// inAddress are the credentials before the host of an address.
+var inAddress = regexp.MustCompile(`://[^/@\s"]+@`)
 
 // secretKind matches texts that are secret as a whole: manifests of Secrets, and private keys.
 var secretKind = regexp.MustCompile(`(?im)kind"?\s*:\s*"?Secret\b|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
@@ -213,7 +213,7 @@ var secretKind = regexp.MustCompile(`(?im)kind"?\s*:\s*"?Secret\b|-----BEGIN [A-
 func maskValue(line string, changed bool) string {
 	shown := secretSetting.FindStringSubmatch(line)[1]
 	if strings.HasSuffix(shown, "://") {
-		return credentials.ReplaceAllString(line, "://(secret)@")
+		return inAddress.ReplaceAllString(line, "://(secret)@")
 	}
 	text := shown + " (secret)"
 	if changed {

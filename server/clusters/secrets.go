@@ -1,44 +1,26 @@
 // Secrets one by one, as surfaces show and change them that know no documents of clusters.
 
-package references
+package clusters
 
 import (
 	"context"
 	"fmt"
-	"slices"
-
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/listing"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
-// Document is a Secret as it is stored.
-type Document = store.Document[objects.Object]
-
-// Secrets are those that a person may read, of one namespace or, with "", of all, that the selectors of a list choose. They are in the order
-// of their keys.
-func Secrets(s *state.State, who auth.Identity, namespace string, o listing.Options) []Document {
-	key := objects.Secret + "/"
-	if namespace != "" {
-		key = objects.KeyOf(objects.Secret, namespace, "")
-	}
-	return slices.DeleteFunc(slices.Clone(s.Objects.ListIn(key)), func(d Document) bool {
-		about := fields.Set{"metadata.name": d.Value.Name, "metadata.namespace": d.Value.Namespace, "type": d.Value.Type}
-		return !Reads(who, d.Value) || o.Labels != nil && !o.Labels.Matches(labels.Set(d.Value.Labels)) || o.Fields != nil && !o.Fields.Matches(about)
-	})
-}
+// StoredObject is a Secret or ConfigMap as it is stored.
+type StoredObject = store.Document[objects.Object]
 
 // Secret is one that a person may read.
-func Secret(s *state.State, who auth.Identity, namespace, name string) (Document, bool) {
+func Secret(s *state.State, who auth.Identity, namespace, name string) (StoredObject, bool) {
 	d, ok := s.Objects.Get(objects.KeyOf(objects.Secret, namespace, name))
-	return d, ok && Reads(who, d.Value)
+	return d, ok && auth.May(who, auth.Get, auth.OfShared(d.Value))
 }
 
 // serviceAccountToken is the type of Secrets that clusters make for themselves.
@@ -57,8 +39,8 @@ func Keepable(o objects.Object) error {
 	return nil
 }
 
-// At says which state of a Secret a write is for.
-type At struct {
+// SecretAt says which state of a Secret a write is for.
+type SecretAt struct {
 	// New is set for a Secret that must not exist yet, else it has to exist.
 	New bool
 	// Revision is that of the Secret that is replaced; 0 is any.
@@ -67,32 +49,32 @@ type At struct {
 	DryRun bool
 }
 
-// Put stores a Secret that a person writes, by the rules of Prepare. Errors are a *store.ExistsError, *store.NotFoundError, *store.ConflictError,
+// PutSecret stores a Secret that a person writes, by the rules of Prepare. Errors are a *store.ExistsError, *store.NotFoundError, *store.ConflictError,
 // *records.DeniedError, *records.UnkeepableError, and those of quotas.
-func Put(ctx context.Context, s *state.State, who auth.Identity, o objects.Object, at At) (Document, error) {
+func PutSecret(ctx context.Context, s *state.State, who auth.Identity, o objects.Object, at SecretAt) (StoredObject, error) {
 	if err := Keepable(o); err != nil {
-		return Document{}, err
+		return StoredObject{}, err
 	}
 	w, err := prepare(s, who, o)
 	if err != nil {
-		return Document{}, fmt.Errorf("write %s: %w", Named(o.Key()), err)
+		return StoredObject{}, fmt.Errorf("write %s: %w", objects.Named(o.Key()), err)
 	}
 	switch {
 	case at.New && w.Revision != 0:
-		return Document{}, &store.ExistsError{Collection: "secrets", Key: o.Namespace + "/" + o.Name}
+		return StoredObject{}, &store.ExistsError{Collection: "secrets", Key: o.Namespace + "/" + o.Name}
 	case !at.New && w.Revision == 0:
-		return Document{}, &store.NotFoundError{Collection: "secrets", Key: o.Namespace + "/" + o.Name}
+		return StoredObject{}, &store.NotFoundError{Collection: "secrets", Key: o.Namespace + "/" + o.Name}
 	case at.Revision != 0 && at.Revision != w.Revision:
-		return Document{}, &store.ConflictError{Collection: "secrets", Key: o.Namespace + "/" + o.Name, Wanted: at.Revision, Current: w.Revision}
+		return StoredObject{}, &store.ConflictError{Collection: "secrets", Key: o.Namespace + "/" + o.Name, Wanted: at.Revision, Current: w.Revision}
 	case !w.Changed || at.DryRun:
 		return w.Document, nil
 	}
 	if _, err := s.Store.Commit(ctx, w.Write(s, nil)); err != nil {
-		return Document{}, fmt.Errorf("write %s: %w", Named(o.Key()), err)
+		return StoredObject{}, fmt.Errorf("write %s: %w", objects.Named(o.Key()), err)
 	}
 	d, ok := s.Objects.Get(o.Key())
 	if !ok { // removed by another in the same moment
-		return Document{}, &store.NotFoundError{Collection: "secrets", Key: o.Namespace + "/" + o.Name}
+		return StoredObject{}, &store.NotFoundError{Collection: "secrets", Key: o.Namespace + "/" + o.Name}
 	}
 	return d, nil
 }

@@ -1,6 +1,6 @@
 // Secrets and ConfigMaps that people write, and in which namespaces.
 
-package references
+package clusters
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
@@ -38,17 +39,6 @@ func MayEnter(s *state.State, who auth.Identity, namespace string) error {
 	return &records.DeniedError{Reason: fmt.Sprintf("namespace %s is not given to you: use %s, or have an administrator make a cluster there that you own", namespace, clusterspec.DefaultNamespace)}
 }
 
-// Stored finds objects: of those that are given beside a document, or else of the stored ones.
-func Stored(s *state.State, given ...objects.Object) Lookup {
-	return func(key string) (objects.Object, bool) {
-		if i := slices.IndexFunc(given, func(o objects.Object) bool { return o.Key() == key }); i >= 0 {
-			return given[i], true
-		}
-		d, ok := s.Objects.Get(key)
-		return d.Value, ok
-	}
-}
-
 // Writing is an object as it is stored when a person writes it.
 type Writing struct {
 	store.Document[objects.Object]
@@ -72,8 +62,8 @@ func Prepare(s *state.State, who auth.Identity, given []objects.Object) (all []W
 func prepare(s *state.State, who auth.Identity, o objects.Object) (Writing, error) {
 	d, exists := s.Objects.Get(o.Key())
 	switch {
-	case exists && !auth.May(who, auth.Update, About(d.Value)):
-		return Writing{}, &records.DeniedError{Reason: fmt.Sprintf("%s is not yours to change: choose another name", Named(o.Key()))}
+	case exists && !auth.May(who, auth.Update, auth.OfShared(d.Value)):
+		return Writing{}, &records.DeniedError{Reason: fmt.Sprintf("%s is not yours to change: choose another name", objects.Named(o.Key()))}
 	case exists:
 		o.UID, o.CreatorID = d.Value.UID, d.Value.CreatorID
 	case !auth.May(who, auth.Create, auth.Object{Kind: auth.SharedObject}):
@@ -142,16 +132,16 @@ func Unbound(o objects.Object) string {
 	return fmt.Sprintf("its annotation names %s, and no cluster that you see had that name when it was written: it counts for none; write the ID of the cluster", strings.Join(names, ", "))
 }
 
-// Remove removes a Secret or ConfigMap by its key. An object that a cluster uses stays: *records.InUseError. References of others hold no removal up, and neither does a
+// RemoveObject removes a Secret or ConfigMap by its key. An object that a cluster uses stays: *records.InUseError. References of others hold no removal up, and neither does a
 // cluster that is being removed, which gets no more of it: helm and kubectl remove both without waiting for the cluster's end.
-func Remove(ctx context.Context, s *state.State, key string) error {
+func RemoveObject(ctx context.Context, s *state.State, key string) error {
 	d, ok := s.Objects.Get(key)
 	if !ok {
 		return &store.NotFoundError{Collection: "objects", Key: key}
 	}
 	var users []string
 	for _, one := range s.Clusters.List() {
-		if one.Value.Deleting.IsZero() && Usable(one.Value, d.Value) && slices.Contains(one.Value.Spec.Objects(one.Value.Namespace), key) {
+		if one.Value.Deleting.IsZero() && references.Usable(one.Value, d.Value) && slices.Contains(one.Value.Spec.Objects(one.Value.Namespace), key) {
 			users = append(users, string(records.ClusterKey(one.Key)))
 		}
 	}

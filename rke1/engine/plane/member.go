@@ -1,6 +1,6 @@
 // The members of the cluster's etcd: asked and changed over connections from the hosts.
 
-package etcd
+package plane
 
 import (
 	"context"
