@@ -224,6 +224,37 @@ func TestARollEndsWithTheHostsThatMayBeAway(t *testing.T) {
 	}
 }
 
+// TestABrokenHostHasItsTurnFirst: a host whose kubelet does not run goes before hosts that work, whatever the API says of its node: pods of those may not
+// leave before its pods are back.
+func TestABrokenHostHasItsTurnFirst(t *testing.T) {
+	_, r, client := deployedYard(t, yml+"- {address: 10.0.0.3, user: rke, role: [worker]}\n")
+	y := r.Report.(*yard)
+	var workers []*run.Host
+	for _, address := range []string{"10.0.0.2", "10.0.0.3"} {
+		y.hosts[address].Change(t, desired.KubeProxy, func(is *dockerstandin.Container) { is.Config.Cmd = []string{"kube-proxy", "--v=9"} })
+		if address == "10.0.0.3" {
+			y.hosts[address].Change(t, desired.Kubelet, func(is *dockerstandin.Container) { is.Running = false })
+		}
+		if err := reach.Look(t.Context(), r, r.Hosts[address]); err != nil {
+			t.Fatal(err)
+		}
+		workers = append(workers, r.Hosts[address])
+	}
+	client.ClearActions()
+	if err := rollout.Roll(t.Context(), r, workers, 1, config.RoleWorker); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range client.Actions() {
+		if patch, is := a.(interface{ GetName() string }); is && a.GetVerb() == "patch" {
+			if want := run.NodeName(r.Hosts["10.0.0.3"].Node); patch.GetName() != want {
+				t.Errorf("the first node that pods leave is %s, want %s", patch.GetName(), want)
+			}
+			return
+		}
+	}
+	t.Error("no node was cordoned")
+}
+
 // TestAHostIsBroughtWhenItWorks: a kubelet that was started has to answer, and so has what pods are started by.
 func TestAHostIsBroughtWhenItWorks(t *testing.T) {
 	for name, c := range map[string]struct {

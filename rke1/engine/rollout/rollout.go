@@ -276,14 +276,14 @@ func release(ctx context.Context, r *run.Run, h *run.Host) error {
 	return err
 }
 
-// brokenFirst puts hosts first whose nodes are not ready: a change may be what mends them.
+// brokenFirst puts hosts first whose nodes are not ready, or whose kubelet does not run, which the API knows of a minute later only, and of
+// a snapshot's time after a restore: a change may be what mends them, and pods of the others cannot leave while theirs are away.
 func brokenFirst(ctx context.Context, r *run.Run, hosts []*run.Host) []*run.Host {
 	nodes, err := r.API.Nodes(ctx)
-	if err != nil {
-		return hosts
-	}
 	rank := func(h *run.Host) int {
-		if ready, _ := kube.Ready(nodes[run.NodeName(h.Node)]); ready {
+		is := plane.Found(h, desired.Kubelet)
+		runs := is != nil && is.Running && !is.Restarting
+		if ready, _ := kube.Ready(nodes[run.NodeName(h.Node)]); runs && (ready || err != nil) {
 			return 1
 		}
 		return 0
