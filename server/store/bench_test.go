@@ -142,3 +142,26 @@ func numbers(n int) func(func(int) bool) {
 		}
 	}
 }
+
+// BenchmarkPast reads the changes of as many documents of 2 KiB as a start reads, of which one in a hundred was removed.
+func BenchmarkPast(b *testing.B) {
+	s, secrets := openSecrets(b)
+	for i := range pastKept - pastKept/100 {
+		key := fmt.Sprintf("ns/%d", i)
+		if _, err := s.Commit(b.Context(), secrets.Creating(key, newSecret(key))); err != nil {
+			b.Fatal(err)
+		}
+		if i%100 == 0 {
+			if err := secrets.Delete(b.Context(), key, 0); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	for b.Loop() {
+		all, floor, err := Past(b.Context(), s, s.Revision())
+		if err != nil || len(all) == 0 {
+			b.Fatal(len(all), floor, err)
+		}
+		b.ReportMetric(float64(len(all)), "changes")
+	}
+}

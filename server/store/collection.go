@@ -32,6 +32,7 @@ type Bindable interface {
 	change(events []rawEvent) (notify func(), err error)
 	current() map[string]int64
 	size(key string) (bytes int, ok bool)
+	value(e rawEvent) (any, error)
 }
 
 // rawEvent is a change of a document as etcd has it, decrypted. When it was deleted it
@@ -228,6 +229,15 @@ func (c *Collection[T]) decode(e rawEvent) (*Document[T], error) {
 		return nil, fmt.Errorf("read %s/%s at revision %d: %w", c.name, e.key, e.revision, err)
 	}
 	return d, nil
+}
+
+// value is the value of a document alone, a T.
+func (c *Collection[T]) value(e rawEvent) (any, error) {
+	d, err := c.decode(e)
+	if err != nil {
+		return nil, err
+	}
+	return d.Value, nil
 }
 
 // load takes the documents as they are; they arrive sorted by key.

@@ -7,7 +7,10 @@ package store
 // Kubernetes does with its etcd, what is minutes old is dropped.
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -66,4 +69,84 @@ func (s *Store) wrote(bytes int, revision int64) {
 			s.log.Warn("old revisions could not be dropped from etcd: its database grows until they are, by the server or by its own --auto-compaction-retention", "revision", upTo, "error", err)
 		}
 	})
+}
+
+// PastChange is a change of a document that observers have not seen.
+type PastChange struct {
+	Collection, Key string
+	Revision        int64
+	// Created says that the document was not there before. Removed is the last value of one that was removed, as its collection has them.
+	Created bool
+	Removed any
+}
+
+const (
+	// pastKept is how many revisions of the past are read: etcd gives a thousand of them every 100 ms.
+	pastKept = 2000
+	// pastAsked is the time between two questions how far etcd has answered.
+	pastAsked = 20 * time.Millisecond
+)
+
+// Past is what etcd still knows of the changes of documents up to a revision, at most 2,000 revisions, in the order of the revisions, and the revision
+// after which none is missing. The error says that etcd does not answer.
+func Past(ctx context.Context, s *Store, upTo int64) (all []PastChange, floor int64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	floor = max(0, upTo-pastKept)
+	from := func() clientv3.WatchChan {
+		return s.client.Watch(ctx, rootPrefix, clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithRev(floor+1))
+	}
+	ticker := time.NewTicker(pastAsked)
+	defer ticker.Stop()
+	for watch := from(); floor < upTo; {
+		select {
+		case <-ticker.C: // the last change may be of a key that is not drover's
+			err = s.client.RequestProgress(ctx)
+		case response, open := <-watch:
+			if response.CompactRevision > 0 {
+				floor = response.CompactRevision
+				watch = from()
+				continue
+			}
+			if err = response.Err(); err == nil && !open {
+				err = cmp.Or(ctx.Err(), context.Canceled)
+			}
+			last := response.Header.Revision
+			for _, e := range response.Events {
+				if last = e.Kv.ModRevision; last > upTo {
+					break
+				}
+				if p, known := past(s, e); known {
+					all = append(all, p)
+				} else {
+					all, floor = nil, last
+				}
+			}
+			if last >= upTo && (len(response.Events) > 0 || response.IsProgressNotify()) {
+				return all, floor, err
+			}
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("read what changed before revision %d: %w", upTo, err)
+		}
+	}
+	return all, floor, nil
+}
+
+// past is the change of an event. It is not known of a document that a release wrote in another form, or with keys that are gone.
+func past(s *Store, e *clientv3.Event) (p PastChange, known bool) {
+	name, key, ok := splitKey(string(e.Kv.Key))
+	p = PastChange{Collection: name, Key: key, Revision: e.Kv.ModRevision, Created: e.IsCreate()}
+	c := s.collections[name]
+	if !ok || c == nil || e.Type != clientv3.EventTypeDelete {
+		return p, true
+	}
+	if e.PrevKv == nil {
+		return p, false
+	}
+	raw, err := s.raw(name, key, e.PrevKv)
+	if err == nil {
+		p.Removed, err = c.value(raw)
+	}
+	return p, err == nil
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -97,4 +98,62 @@ func dropsHistory(t *testing.T, o Options) {
 	if got, ok := notes.Get("a"); !ok || got.Revision != d.Revision {
 		t.Errorf("the view has revision %d, want %d", got.Revision, d.Revision)
 	}
+}
+
+// TestPast: a store that was opened again knows what changed before, removals with what was removed, as far as etcd has it and in its order.
+func TestPast(t *testing.T) {
+	o := Options{DataDir: t.TempDir(), UnsafeNoFsync: true}
+	began := int64(0)
+	written := func(f func(s *Store, notes *Collection[note])) {
+		t.Helper()
+		notes := NewCollection[note]("notes", true)
+		s, err := openWith(t.Context(), o, nil, notes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(s, notes)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	written(func(s *Store, notes *Collection[note]) {
+		began = s.Revision()
+		must(notes.Create(t.Context(), "a", note{Text: "first"}))
+		must(notes.Create(t.Context(), "b", note{Text: "second"}))
+		d, _ := notes.Get("a")
+		d.Value.Text = "changed"
+		must(notes.Update(t.Context(), d))
+		must(nil, notes.Delete(t.Context(), "a", 0))
+	})
+	seen := func(s *Store) (lines string, floor int64) {
+		t.Helper()
+		all, floor, err := Past(t.Context(), s, s.Revision())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range all {
+			if p.Collection == "notes" {
+				lines += fmt.Sprintf("%s created=%t removed=%v; ", p.Key, p.Created, p.Removed)
+			}
+		}
+		return lines, floor
+	}
+	written(func(s *Store, notes *Collection[note]) {
+		if got, floor := seen(s); got != "a created=true removed=<nil>; b created=true removed=<nil>; a created=false removed=<nil>; a created=false removed={changed map[] []}; " || floor > began {
+			t.Errorf("%s, after %d of %d", got, floor, began)
+		}
+		d, _ := notes.Get("b")
+		dropped := s.Revision()
+		must(s.client.Compact(t.Context(), dropped, clientv3.WithCompactPhysical()))
+		must(notes.Update(t.Context(), d))
+		if got, floor := seen(s); got != "b created=false removed=<nil>; " || floor != dropped {
+			t.Errorf("with dropped history %s, after %d of %d", got, floor, dropped)
+		}
+	})
 }

@@ -76,20 +76,15 @@ func followDocuments[T any](collection string, list func() []store.Document[T], 
 
 // followDocument is the one with a key.
 func followDocument[T any](collection, key string, get func(string) (store.Document[T], bool), about func(T) auth.Object, show func(store.Document[T]) any) List {
-	one := func(key string) (Line, bool) {
-		d, ok := get(key)
-		return Line{key, about(d.Value), func() any { return show(d) }}, ok
+	one := func() []store.Document[T] {
+		if d, ok := get(key); ok {
+			return []store.Document[T]{d}
+		}
+		return nil
 	}
-	return List{
-		All: func() []Line {
-			if line, ok := one(key); ok {
-				return []Line{line}
-			}
-			return nil
-		},
-		Of:  changesOf(collection, func(changed string) bool { return changed == key }),
-		Now: one, Alone: true,
-	}
+	l := followDocuments(collection, one, get, func(T) bool { return true }, about, show)
+	l.Of, l.Alone = changesOf(collection, func(changed string) bool { return changed == key }), true
+	return l
 }
 
 // changesOf is the document of a change in a collection.

@@ -4,6 +4,7 @@
 package subscribe
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -14,9 +15,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
@@ -64,68 +63,90 @@ func (r *Rights) Changed(now auth.Identity, change Change) (before auth.Identity
 // Feed is the log of changes and what sessions need beside it.
 type Feed struct {
 	*Log
-	auth *auth.Auth
-	ping time.Duration
-	log  *slog.Logger
-	stop []func()
+	store *store.Store
+	auth  *auth.Auth
+	ping  time.Duration
+	log   *slog.Logger
+	stop  []func()
+	// kept is what is kept of the last values of what is removed, by collection.
+	kept  map[string]func(any) any
+	began int64
 }
 
 // NewFeed follows the state from now on; Close ends that. A subscriber hears something
 // every ping at least.
 func NewFeed(s *state.State, a *auth.Auth, ping time.Duration, now func() time.Time, log *slog.Logger) *Feed {
-	f := &Feed{Log: NewLog(now), auth: a, ping: ping, log: log}
+	f := &Feed{Log: NewLog(now), store: s.Store, auth: a, ping: ping, log: log, kept: map[string]func(any) any{}}
 	// The store calls observers of all collections from one goroutine, so that the log is in
-	// the order of revisions.
-	f.stop = []func(){
-		s.Clusters.Observe(adding[records.Cluster](f.Log, Clusters)),
-		s.Machines.Observe(adding[records.Machine](f.Log, Machines)),
-		s.Operations.Observe(addingKeys[operations.Operation](f.Log, Operations)),
-		s.RegistrationTokens.Observe(adding[records.RegistrationToken](f.Log, RegistrationTokens)),
-		s.Settings.Observe(adding[records.Setting](f.Log, Settings)),
-		s.Tokens.Observe(adding[records.Token](f.Log, Tokens)),
-		s.Users.Observe(adding[records.User](f.Log, Users)),
-		s.GlobalRoles.Observe(adding[roles.Role](f.Log, GlobalRoles)),
-		s.RoleTemplates.Observe(adding[roles.Role](f.Log, RoleTemplates)),
-		s.Projects.Observe(adding[records.Project](f.Log, Projects)),
-		s.Bindings.Observe(adding[roles.Binding](f.Log, Bindings)),
-		s.Preferences.Observe(adding[records.Preference](f.Log, Preferences)),
-		s.Fleets.Observe(addingKeys[records.Fleet](f.Log, Fleets)),
-		s.Snapshots.Observe(func(e store.Event[records.Snapshot]) {
-			e.Value.Spec = clusterspec.Spec{} // large, and not shown of a snapshot that was removed
-			adding[records.Snapshot](f.Log, Snapshots)(e)
-		}),
-		s.RKEStates.Observe(addingKeys[records.RKEState](f.Log, RKEStates)),
-		s.Objects.Observe(func(e store.Event[objects.Object]) {
-			e.Value.Data = nil // values are not kept for a while after they are gone
-			adding[objects.Object](f.Log, Objects)(e)
-		}),
-	}
-	f.Log.Begin(s.Store.Revision())
+	// the order of revisions. Of what is too large to be kept for a while after it is gone the last value is never asked for.
+	follow(f, Clusters, s.Clusters, whole)
+	follow(f, Machines, s.Machines, whole)
+	follow(f, Operations, s.Operations, nil)
+	follow(f, RegistrationTokens, s.RegistrationTokens, whole)
+	follow(f, Settings, s.Settings, whole)
+	follow(f, Tokens, s.Tokens, whole)
+	follow(f, Users, s.Users, whole)
+	follow(f, GlobalRoles, s.GlobalRoles, whole)
+	follow(f, RoleTemplates, s.RoleTemplates, whole)
+	follow(f, Projects, s.Projects, whole)
+	follow(f, Bindings, s.Bindings, whole)
+	follow(f, Preferences, s.Preferences, whole)
+	follow(f, Fleets, s.Fleets, nil)
+	follow(f, Snapshots, s.Snapshots, func(one records.Snapshot) any {
+		one.Spec = clusterspec.Spec{} // large, and not shown of a snapshot that was removed
+		return one
+	})
+	follow(f, RKEStates, s.RKEStates, nil)
+	follow(f, Objects, s.Objects, func(o objects.Object) any {
+		o.Data = nil // values are not kept for a while after they are gone
+		return o
+	})
+	f.began = s.Store.Revision()
+	f.Log.Begin(f.began)
 	return f
+}
+
+// whole keeps the last value of what is removed.
+func whole[T any](last T) any { return last }
+
+// follow adds the changes of a collection to the log. kept is what is kept of the last value of what is removed; nil is nothing.
+func follow[T any](f *Feed, collection string, in *store.Collection[T], kept func(T) any) {
+	f.kept[collection] = func(last any) any {
+		if value, ok := last.(T); ok && kept != nil {
+			return kept(value)
+		}
+		return nil
+	}
+	f.stop = append(f.stop, in.Observe(func(e store.Event[T]) {
+		c := Change{Revision: e.Revision, Collection: collection, Key: e.Key, Created: e.Old == nil}
+		if e.Type == store.Deleted {
+			c.Removed = f.kept[collection](e.Value)
+		}
+		f.Log.Add(c)
+	}))
+}
+
+// Recall takes what changed before the feed began, as far as the store still knows it, so that clients which followed an earlier server go on
+// where they were. It is called before the first client is served. The error says that the store does not answer; clients list anew then.
+func (f *Feed) Recall(ctx context.Context) error {
+	past, after, err := store.Past(ctx, f.store, f.began)
+	if err != nil {
+		return err
+	}
+	var changes []Change
+	for _, p := range past {
+		if kept := f.kept[p.Collection]; kept != nil {
+			changes = append(changes, Change{Revision: p.Revision, Collection: p.Collection, Key: p.Key, Created: p.Created, Removed: kept(p.Removed)})
+		}
+	}
+	f.Log.Recall(changes, after)
+	return nil
 }
 
 // Close stops following the state.
 func (f *Feed) Close() {
 	for _, stop := range f.stop {
 		stop()
-	}
-}
-
-func adding[T any](l *Log, collection string) func(store.Event[T]) {
-	return func(e store.Event[T]) {
-		c := Change{Revision: e.Revision, Collection: collection, Key: e.Key, Created: e.Old == nil}
-		if e.Type == store.Deleted {
-			c.Removed = e.Value
-		}
-		l.Add(c)
-	}
-}
-
-// addingKeys is adding for things whose last values are never asked for and that are too large to
-// be kept for a while after they are gone.
-func addingKeys[T any](l *Log, collection string) func(store.Event[T]) {
-	return func(e store.Event[T]) {
-		l.Add(Change{Revision: e.Revision, Collection: collection, Key: e.Key, Created: e.Old == nil})
 	}
 }
 

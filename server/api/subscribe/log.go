@@ -75,6 +75,24 @@ func (l *Log) Begin(revision int64) {
 	l.floor, l.head = revision, max(l.head, revision)
 }
 
+// Recall puts changes in front of what the log began with, in the order of their revisions: all that there were after a revision, up to that with which
+// it began. It does nothing once the log has dropped changes.
+func (l *Log) Recall(past []Change, after int64) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first > 0 || after >= l.floor {
+		return
+	}
+	began := sort.Search(len(l.changes), func(i int) bool { return l.changes[i].Revision > l.floor })
+	times := make([]time.Time, len(past), len(past)+len(l.times)-began)
+	for i := range times {
+		times[i] = now
+	}
+	l.changes, l.times = append(past, l.changes[began:]...), append(times, l.times[began:]...)
+	l.first, l.floor = int64(began-len(past)), after
+}
+
 // Add appends a change; revisions never fall.
 func (l *Log) Add(c Change) {
 	now := l.now()

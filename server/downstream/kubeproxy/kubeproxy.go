@@ -5,12 +5,14 @@
 package kubeproxy
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -20,9 +22,11 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/connlimit"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/tunnel"
 )
 
 // Prefix is the path below which clusters are found.
@@ -227,3 +231,22 @@ func split(u *url.URL) (id, path, rawPath string) {
 	}
 	return id, "/" + path, rawPath
 }
+
+// paused is how long a user may read nothing of a shell or a forwarded port, as on the other side of the tunnel.
+const paused = tunnel.PatientStall
+
+// upgraded gives a caller's connection away with what was sent on it before the answer, which httputil.ReverseProxy would lose.
+type upgraded struct{ http.ResponseWriter }
+
+// Hijack implements http.Hijacker.
+func (w upgraded) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, err := tunnel.Hijack(w.ResponseWriter)
+	if err != nil {
+		return nil, nil, err
+	}
+	connlimit.Patient(conn, paused)
+	return conn, bufio.NewReadWriter(bufio.NewReader(conn), bufio.NewWriter(conn)), nil
+}
+
+// Unwrap is found by http.ResponseController.
+func (w upgraded) Unwrap() http.ResponseWriter { return w.ResponseWriter }
