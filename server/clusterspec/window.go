@@ -1,6 +1,6 @@
 // The times at which a cluster may be disturbed, as its owner writes them down: on which days of the
 // week, from when until when, and in which zone's clock. It is a function of the text and of the time; the program that embeds it
-// says where the rules of the zones come from.
+// says where the rules of the zones come from. And the schedule of snapshots, as the distribution reads it.
 
 package clusterspec
 

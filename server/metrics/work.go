@@ -1,4 +1,4 @@
-// The controller's work, counted as it happens.
+// The controllers' work, counted as it happens, and what the workers of this server do, of which most run on the server that leads.
 
 package metrics
 

@@ -1,4 +1,5 @@
-// Projects: groups of namespaces of a cluster in which people have roles.
+// Projects: groups of namespaces of a cluster in which people have roles. The two that every cluster has, Default and System, are made of the
+// cluster, whose record has their IDs; those that people make are stored. Wire source of labels: rancher/rancher pkg/controllers/management/auth/project_cluster.
 
 package records
 

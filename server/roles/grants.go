@@ -1,4 +1,4 @@
-// What all bindings of a person come to.
+// What all bindings of a person come to, and a name for that.
 
 package roles
 

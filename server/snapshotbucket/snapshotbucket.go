@@ -6,7 +6,8 @@
 // (etcd-s3-config-secret). They are in no plan, so that they are not in the store's plans, not on disks of hosts, not in
 // what agents print. Who restores has no API; the host gets a link then, which opens one object for some hours.
 //
-// Sources: k3s-io/k3s pkg/etcd/s3/config_secret.go; rancher/rancher pkg/capr/planner, S3Args.
+// Sources: k3s-io/k3s pkg/etcd/s3/config_secret.go; rancher/rancher pkg/capr/planner, S3Args; of links Amazon S3 API reference, "Authenticating
+// Requests: Using Query Parameters (AWS Signature Version 4)".
 package snapshotbucket
 
 import (

@@ -20,6 +20,9 @@ type State struct {
 	Store *store.Store
 	// Check is asked before each write; see store.Options. It is set before the first write, and nil allows all.
 	Check func(context.Context, []store.Write) (ended func(), err error)
+	Indexes
+	People
+	Servers
 
 	// Clusters are encrypted and keyed "<namespace>/<name>", as are the next but for the comment.
 	Clusters *store.Collection[records.Cluster]
@@ -51,6 +54,40 @@ type State struct {
 	Rehearsals *store.Collection[records.Rehearsals]
 	// Events are encrypted, as causes are, and keyed "<cluster id>/<number>" in the order of their making.
 	Events *store.Collection[records.EventPage]
+}
+
+// Indexes find clusters, machines and operations.
+type Indexes struct {
+	// ClustersByID finds a cluster by its management ID.
+	ClustersByID *store.Index[records.Cluster, string]
+	// ClustersByName finds clusters by their names without namespace.
+	ClustersByName *store.Index[records.Cluster, string]
+	// ClustersByCreator and FleetsByCreator find what a user has made by the user's ID.
+	ClustersByCreator *store.Index[records.Cluster, string]
+	FleetsByCreator   *store.Index[records.Fleet, string]
+	// FleetsByID finds a fleet by its ID.
+	FleetsByID *store.Index[records.Fleet, string]
+	// MachinesByCluster finds the machines of a cluster or a fleet.
+	MachinesByCluster *store.Index[records.Machine, records.ClusterKey]
+	// ControlPlanes finds the machines of a cluster that run its Kubernetes API, or would if it were one of RKE1.
+	ControlPlanes *store.Index[records.Machine, records.ClusterKey]
+	// MachinesByHost finds machines by what their hosts call themselves; see records.Machine.MachineID.
+	MachinesByHost *store.Index[records.Machine, string]
+	// MachinesByOrigin finds machines by whom they registered by.
+	MachinesByOrigin *store.Index[records.Machine, records.Origin]
+	// OperationsBySubject finds the operations about a cluster, in the order of their IDs; those that have ended too.
+	OperationsBySubject *store.Index[operations.Operation, records.ClusterKey]
+	// OperationsByID finds an operation by its ID.
+	OperationsByID *store.Index[operations.Operation, string]
+	// RegistrationTokensByHash finds registration tokens by randomid.Hash of the token. A lookup by
+	// the hash takes a time that depends on the hash alone, which says nothing about the token.
+	RegistrationTokensByHash *store.Index[records.RegistrationToken, string]
+	// ClusterAgentsBySecret finds the agent that this server deploys by randomid.Hash of its token.
+	ClusterAgentsBySecret *store.Index[records.ClusterAgent, string]
+}
+
+// People are users, what they may do, and by what they are known.
+type People struct {
 	// Users are encrypted and keyed by ID.
 	Users *store.Collection[records.User]
 	// UserNames hold each login name once; they are encrypted and keyed by it in lower case. Users made before there were any have none.
@@ -75,38 +112,6 @@ type State struct {
 	Tokens *store.Collection[records.Token]
 	// TokenUses are keyed as the tokens.
 	TokenUses *store.Collection[records.TokenUse]
-	// Settings are keyed by name.
-	Settings *store.Collection[records.Setting]
-	// Replicas are the servers that run, keyed by ID; they end with their lease.
-	Replicas *store.Collection[records.Replica]
-	// Connections are the hosts' tunnels, keyed "<subject>|<replica>"; they end with their server's lease.
-	Connections *store.Collection[records.Connection]
-	// Watches are the agents' watches on their plan Secrets, keyed "<key of the Secret>|<replica>"; they end with their server's lease.
-	Watches *store.Collection[records.Connection]
-	// ServerSecrets are encrypted and keyed by name.
-	ServerSecrets *store.Collection[records.ServerSecret]
-
-	// ClustersByID finds a cluster by its management ID.
-	ClustersByID *store.Index[records.Cluster, string]
-	// ClustersByName finds clusters by their names without namespace.
-	ClustersByName *store.Index[records.Cluster, string]
-	// ClustersByCreator and FleetsByCreator find what a user has made by the user's ID.
-	ClustersByCreator *store.Index[records.Cluster, string]
-	FleetsByCreator   *store.Index[records.Fleet, string]
-	// FleetsByID finds a fleet by its ID.
-	FleetsByID *store.Index[records.Fleet, string]
-	// MachinesByCluster finds the machines of a cluster or a fleet.
-	MachinesByCluster *store.Index[records.Machine, records.ClusterKey]
-	// ControlPlanes finds the machines of a cluster that run its Kubernetes API, or would if it were one of RKE1.
-	ControlPlanes *store.Index[records.Machine, records.ClusterKey]
-	// MachinesByHost finds machines by what their hosts call themselves; see records.Machine.MachineID.
-	MachinesByHost *store.Index[records.Machine, string]
-	// MachinesByOrigin finds machines by whom they registered by.
-	MachinesByOrigin *store.Index[records.Machine, records.Origin]
-	// OperationsBySubject finds the operations about a cluster, in the order of their IDs; those that have ended too.
-	OperationsBySubject *store.Index[operations.Operation, records.ClusterKey]
-	// OperationsByID finds an operation by its ID.
-	OperationsByID *store.Index[operations.Operation, string]
 	// UsersByName finds a user by the login name in lower case.
 	UsersByName *store.Index[records.User, string]
 	// UsersByPrincipal finds the user whom directories know by a principal.
@@ -118,51 +123,59 @@ type State struct {
 	BindingsBySubject *store.Index[roles.Binding, string]
 	BindingsByCluster *store.Index[roles.Binding, string]
 	BindingsByRole    *store.Index[roles.Binding, RoleKey]
-	// RegistrationTokensByHash finds registration tokens by randomid.Hash of the token. A lookup by
-	// the hash takes a time that depends on the hash alone, which says nothing about the token.
-	RegistrationTokensByHash *store.Index[records.RegistrationToken, string]
-	// ClusterAgentsBySecret finds the agent that this server deploys by randomid.Hash of its token.
-	ClusterAgentsBySecret *store.Index[records.ClusterAgent, string]
+}
+
+// Servers are what servers of one store share.
+type Servers struct {
+	// Settings are keyed by name.
+	Settings *store.Collection[records.Setting]
+	// Replicas are the servers that run, keyed by ID; they end with their lease.
+	Replicas *store.Collection[records.Replica]
+	// Connections are the hosts' tunnels, keyed "<subject>|<replica>"; they end with their server's lease.
+	Connections *store.Collection[records.Connection]
+	// Watches are the agents' watches on their plan Secrets, keyed "<key of the Secret>|<replica>"; they end with their server's lease.
+	Watches *store.Collection[records.Connection]
+	// ServerSecrets are encrypted and keyed by name.
+	ServerSecrets *store.Collection[records.ServerSecret]
 }
 
 // Open opens the store with all collections. The names and which are sensitive are part of the data's schema: to change one is a migration. Errors
 // are store.Open's.
 func Open(ctx context.Context, o store.Options) (*State, error) {
-	s := &State{
-		Clusters:           store.NewCollection[records.Cluster]("clusters", true),
-		ClusterSecrets:     store.NewCollection[records.ClusterSecrets]("clustersecrets", true),
-		RegistrationTokens: store.NewCollection[records.RegistrationToken]("registrationtokens", true),
-		Fleets:             store.NewCollection[records.Fleet]("fleets", true),
-		GivenPlans:         store.NewCollection[records.GivenPlan]("givenplans", true),
-		Machines:           store.NewCollection[records.Machine]("machines", true),
-		PlanSecrets:        store.NewCollection[records.PlanSecret]("plansecrets", true),
-		NodeConfigs:        store.NewCollection[records.NodeConfig]("nodeconfigs", true),
-		RKEStates:          store.NewCollection[records.RKEState]("rkestates", true),
-		ClusterAgents:      store.NewCollection[records.ClusterAgent]("clusteragents", true),
-		Objects:            store.NewCollection[objects.Object]("objects", true),
-		Operations:         store.NewCollection[operations.Operation]("operations", true),
-		Snapshots:          store.NewCollection[records.Snapshot]("snapshots", true),
-		Rehearsals:         store.NewCollection[records.Rehearsals]("rehearsals", true),
-		Events:             store.NewCollection[records.EventPage]("events", true),
-		Users:              store.NewCollection[records.User]("users", true),
-		UserNames:          store.NewCollection[records.UserName]("usernames", true),
-		GlobalRoles:        store.NewCollection[roles.Role]("globalroles", true),
-		RoleTemplates:      store.NewCollection[roles.Role]("roletemplates", true),
-		Bindings:           store.NewCollection[roles.Binding]("bindings", true),
-		Projects:           store.NewCollection[records.Project]("projects", true),
-		Namespaces:         store.NewCollection[records.NamespacePage]("namespaces", true),
-		ProjectSecrets:     store.NewCollection[records.ProjectSecret]("projectsecrets", true),
-		Directories:        store.NewCollection[records.Directory]("directories", true),
-		DirectoryTokens:    store.NewCollection[records.DirectoryToken]("directorytokens", true),
-		Tokens:             store.NewCollection[records.Token]("tokens", true),
-		TokenUses:          store.NewCollection[records.TokenUse]("tokenuses", false),
-		Preferences:        store.NewCollection[records.Preference]("preferences", true),
-		Settings:           store.NewCollection[records.Setting]("settings", false),
-		Replicas:           store.NewCollection[records.Replica]("replicas", false),
-		Connections:        store.NewCollection[records.Connection]("connections", false),
-		Watches:            store.NewCollection[records.Connection]("watches", false),
-		ServerSecrets:      store.NewCollection[records.ServerSecret]("serversecrets", true),
-	}
+	s, all := &State{}, []store.Bindable{}
+	s.Clusters = collection[records.Cluster](&all, "clusters", true)
+	s.ClusterSecrets = collection[records.ClusterSecrets](&all, "clustersecrets", true)
+	s.RegistrationTokens = collection[records.RegistrationToken](&all, "registrationtokens", true)
+	s.Fleets = collection[records.Fleet](&all, "fleets", true)
+	s.GivenPlans = collection[records.GivenPlan](&all, "givenplans", true)
+	s.Machines = collection[records.Machine](&all, "machines", true)
+	s.PlanSecrets = collection[records.PlanSecret](&all, "plansecrets", true)
+	s.NodeConfigs = collection[records.NodeConfig](&all, "nodeconfigs", true)
+	s.RKEStates = collection[records.RKEState](&all, "rkestates", true)
+	s.ClusterAgents = collection[records.ClusterAgent](&all, "clusteragents", true)
+	s.Objects = collection[objects.Object](&all, "objects", true)
+	s.Operations = collection[operations.Operation](&all, "operations", true)
+	s.Snapshots = collection[records.Snapshot](&all, "snapshots", true)
+	s.Rehearsals = collection[records.Rehearsals](&all, "rehearsals", true)
+	s.Events = collection[records.EventPage](&all, "events", true)
+	s.Users = collection[records.User](&all, "users", true)
+	s.UserNames = collection[records.UserName](&all, "usernames", true)
+	s.GlobalRoles = collection[roles.Role](&all, "globalroles", true)
+	s.RoleTemplates = collection[roles.Role](&all, "roletemplates", true)
+	s.Bindings = collection[roles.Binding](&all, "bindings", true)
+	s.Projects = collection[records.Project](&all, "projects", true)
+	s.Namespaces = collection[records.NamespacePage](&all, "namespaces", true)
+	s.ProjectSecrets = collection[records.ProjectSecret](&all, "projectsecrets", true)
+	s.Directories = collection[records.Directory](&all, "directories", true)
+	s.DirectoryTokens = collection[records.DirectoryToken](&all, "directorytokens", true)
+	s.Tokens = collection[records.Token](&all, "tokens", true)
+	s.TokenUses = collection[records.TokenUse](&all, "tokenuses", false)
+	s.Preferences = collection[records.Preference](&all, "preferences", true)
+	s.Settings = collection[records.Setting](&all, "settings", false)
+	s.Replicas = collection[records.Replica](&all, "replicas", false)
+	s.Connections = collection[records.Connection](&all, "connections", false)
+	s.Watches = collection[records.Connection](&all, "watches", false)
+	s.ServerSecrets = collection[records.ServerSecret](&all, "serversecrets", true)
 	s.index()
 	o.Check = func(ctx context.Context, writes []store.Write) (func(), error) {
 		if s.Check == nil {
@@ -171,14 +184,17 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		return s.Check(ctx, writes)
 	}
 	var err error
-	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Fleets, s.GivenPlans, s.Machines,
-		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.ClusterAgents, s.Objects, s.Operations, s.Snapshots, s.Rehearsals, s.Events, s.Users, s.UserNames,
-		s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Projects, s.Namespaces, s.ProjectSecrets, s.Directories, s.DirectoryTokens, s.Tokens, s.TokenUses, s.Preferences, s.Settings,
-		s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
-	if err != nil {
+	if s.Store, err = store.Open(ctx, o, all...); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// collection is one of the store's, which are all of them.
+func collection[T any](all *[]store.Bindable, name string, sensitive bool) *store.Collection[T] {
+	c := store.NewCollection[T](name, sensitive)
+	*all = append(*all, c)
+	return c
 }
 
 // index makes the indexes.

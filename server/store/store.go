@@ -74,6 +74,20 @@ type Store struct {
 	restored    Restoration
 	copying     chan struct{} // has an entry while a snapshot is written
 
+	life
+
+	leaders *leaderships
+	flights *flights
+	history history
+	buffers sync.Pool // of *[]byte, for records on their way
+
+	groupLock sync.Mutex
+	groupBusy bool       // a small transaction or a group is under way
+	queue     []*waiting // the small transactions that came meanwhile
+}
+
+// life is what runs in a store, and how it ends.
+type life struct {
 	ctx     context.Context //nolint:containedctx // ends at Close; everything the store runs lives below it
 	cancel  context.CancelFunc
 	runLock sync.Mutex // orders run and the end of ctx
@@ -84,15 +98,6 @@ type Store struct {
 	err      error           // written before failed is closed
 	alive    context.Context //nolint:containedctx // ends at Close, and when the store fails
 	die      context.CancelFunc
-
-	leaders *leaderships
-	flights *flights
-	history history
-	buffers sync.Pool // of *[]byte, for records on their way
-
-	groupLock sync.Mutex
-	groupBusy bool       // a small transaction or a group is under way
-	queue     []*waiting // the small transactions that came meanwhile
 
 	closeOnce sync.Once
 	closeErr  error
@@ -124,7 +129,7 @@ func openWith(ctx context.Context, o Options, steps []migrationStep, cs ...Binda
 	}
 	s := &Store{
 		options: o, log: o.Logger, migrations: steps, collections: make(map[string]Bindable),
-		failed: make(chan struct{}), leaders: newLeaderships(), flights: newFlights(), history: history{limit: o.historyBytes, age: o.historyAge}, copying: make(chan struct{}, 1),
+		life: life{failed: make(chan struct{})}, leaders: newLeaderships(), flights: newFlights(), history: history{limit: o.historyBytes, age: o.historyAge}, copying: make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.alive, s.die = context.WithCancel(s.ctx)

@@ -111,24 +111,27 @@ func whole[T any](last T) any { return last }
 
 // follow adds the changes of a collection to the log. kept is what is kept of the last value of what is removed; nil is nothing.
 func follow[T any](f *Feed, collection string, in *store.Collection[T], kept func(T) any) {
-	f.kept[collection] = func(last any) any {
-		if value, ok := last.(T); ok && kept != nil {
-			return kept(value)
+	last := func(value any) any {
+		if v, ok := value.(T); ok && kept != nil {
+			return kept(v)
 		}
 		return nil
 	}
+	f.kept[collection] = last
 	f.stop = append(f.stop, in.Observe(func(e store.Event[T]) {
 		c := Change{Revision: e.Revision, Collection: collection, Key: e.Key, Created: e.Old == nil}
 		if e.Type == store.Deleted {
-			c.Removed = f.kept[collection](e.Value)
+			c.Removed = last(e.Value)
 		}
 		f.Log.Add(c)
 	}))
 }
 
 // Recall takes what changed before the feed began, as far as the store still knows it, so that clients which followed an earlier server go on
-// where they were. It is called before the first client is served. The error says that the store does not answer; clients list anew then.
+// where they were. It is called before the first client is served. The error says that the store does not answer in five seconds; clients list anew then.
 func (f *Feed) Recall(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
 	past, after, err := store.Past(ctx, f.store, f.began)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@
 package subscribe
 
 import (
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -85,11 +86,7 @@ func (l *Log) Recall(past []Change, after int64) {
 		return
 	}
 	began := sort.Search(len(l.changes), func(i int) bool { return l.changes[i].Revision > l.floor })
-	times := make([]time.Time, len(past), len(past)+len(l.times)-began)
-	for i := range times {
-		times[i] = now
-	}
-	l.changes, l.times = append(past, l.changes[began:]...), append(times, l.times[began:]...)
+	l.changes, l.times = append(past, l.changes[began:]...), append(slices.Repeat([]time.Time{now}, len(past)), l.times[began:]...)
 	l.first, l.floor = int64(began-len(past)), after
 }
 

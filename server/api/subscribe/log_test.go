@@ -63,6 +63,30 @@ func TestAfter(t *testing.T) {
 	}
 }
 
+// TestRecall: what was before the log began stands in front of it, without what came twice, and clients go on from there.
+func TestRecall(t *testing.T) {
+	l := NewLog(time.Now)
+	l.Add(Change{Revision: 9, Key: "c"}) // by an observer that came first
+	l.Begin(10)
+	l.Add(Change{Revision: 12, Key: "e"})
+	l.Recall([]Change{{Revision: 7, Key: "a"}, {Revision: 8, Key: "b"}, {Revision: 9, Key: "c"}, {Revision: 10, Key: "d"}}, 6)
+	for revision, want := range map[int64]string{5: "lost", 6: "abcde", 8: "cde", 10: "e", 12: ""} {
+		got := "lost"
+		if cursor, ok := l.After(revision); ok {
+			changes, _, _, _, known := l.Next(cursor)
+			if got = keys(changes); !known {
+				got = "gone"
+			}
+		}
+		if got != want {
+			t.Errorf("after %d comes %q, want %q", revision, got, want)
+		}
+	}
+	if changes, _, _, _, ok := l.Next(l.Now()); !ok || len(changes) > 0 {
+		t.Errorf("now comes %q, %t", keys(changes), ok)
+	}
+}
+
 func TestChangesBeforeBegin(t *testing.T) {
 	l := NewLog(time.Now)
 	l.Add(Change{Revision: 7, Key: "a"})

@@ -1,4 +1,4 @@
-// What the form of an action asks for, and what came with it.
+// What the form of an action asks for, what came with it, and what would be done: the answer of the same request with dryRun=true.
 
 package actions
 
