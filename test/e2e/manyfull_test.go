@@ -76,8 +76,8 @@ func (f *fleet) upgrades() {
 	f.wantVersion(f.Versions[1])
 }
 
-// awaitPaused waits until a paused cluster has finished with the one machine whose turn it was, and all others say why
-// they wait.
+// awaitPaused waits until a paused cluster has finished with the machines whose turn had begun, of which the pause may have met the second one, and all
+// others say why they wait.
 func (f *fleet) awaitPaused(since time.Time) {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(f.ctx, manyPatience)
@@ -96,7 +96,7 @@ func (f *fleet) awaitPaused(since time.Time) {
 				idle++
 			}
 		}
-		if idle != 1 || paused != len(list)-1 {
+		if idle == 0 || paused == 0 || idle+paused != len(list) {
 			return fmt.Errorf("%d machines wait, %d are done:\n%s", paused, idle, f.causes(ctx))
 		}
 		return nil
