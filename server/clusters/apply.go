@@ -101,7 +101,7 @@ func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, re
 }
 
 func (a *Applier) apply(ctx context.Context, stream clusterspec.Stream, request Request) ([]Result, error) {
-	writings, given, err := Prepare(a.State, request.Who, stream.Objects)
+	writings, given, err := prepareAll(a.State, request.Who, stream.Objects)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func Running(s *state.State, cluster records.Cluster) []string {
 
 // create makes a cluster with all that belongs to it from the start.
 func (a *Applier) create(key records.ClusterKey, doc clusterspec.Document, request Request, find references.Lookup) (Result, records.Cluster, []store.Op, error) {
-	if err := MayEnter(a.State, request.Who, key.Namespace()); err != nil {
+	if err := mayEnter(a.State, request.Who, key.Namespace()); err != nil {
 		return Result{}, records.Cluster{}, nil, fmt.Errorf("apply cluster %s: %w", key, err)
 	}
 	cluster, writes, err := a.new(key, doc, request.Who.UserID)

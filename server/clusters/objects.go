@@ -20,9 +20,9 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// MayEnter refuses a namespace in which a person may make nothing: a *records.DeniedError. The common one and that of credentials are open to all. Others are for
+// mayEnter refuses a namespace in which a person may make nothing: a *records.DeniedError. The common one and that of credentials are open to all. Others are for
 // administrators, for people who may change all objects, and for those who have something there: a cluster that they own, or an object that they made.
-func MayEnter(s *state.State, who auth.Identity, namespace string) error {
+func mayEnter(s *state.State, who auth.Identity, namespace string) error {
 	if namespace == clusterspec.DefaultNamespace || namespace == objects.CredentialsNamespace || auth.May(who, auth.Update, auth.Object{Kind: auth.SharedObject}) {
 		return nil
 	}
@@ -41,16 +41,16 @@ func MayEnter(s *state.State, who auth.Identity, namespace string) error {
 	return &records.DeniedError{Reason: fmt.Sprintf("namespace %s is not given to you: use %s, or have an administrator make a cluster there that you own", namespace, clusterspec.DefaultNamespace)}
 }
 
-// Writing is an object as it is stored when a person writes it.
-type Writing struct {
+// writing is an object as it is stored when a person writes it.
+type writing struct {
 	store.Document[objects.Object]
 	// Changed is false when it is stored so already.
 	Changed bool
 }
 
-// Prepare is what becomes of objects that a person writes, and the objects alone. Of names of clusters in their annotations those count
+// prepareAll is what becomes of objects that a person writes, and the objects alone. Of names of clusters in their annotations those count
 // that clusters have now, or had when the name was written. The error is a *records.DeniedError.
-func Prepare(s *state.State, who auth.Identity, given []objects.Object) (all []Writing, stored []objects.Object, err error) {
+func prepareAll(s *state.State, who auth.Identity, given []objects.Object) (all []writing, stored []objects.Object, err error) {
 	for _, o := range given {
 		w, err := prepare(s, who, o)
 		if err != nil {
@@ -61,32 +61,32 @@ func Prepare(s *state.State, who auth.Identity, given []objects.Object) (all []W
 	return all, stored, nil
 }
 
-func prepare(s *state.State, who auth.Identity, o objects.Object) (Writing, error) {
+func prepare(s *state.State, who auth.Identity, o objects.Object) (writing, error) {
 	d, exists := s.Objects.Get(o.Key())
 	switch {
 	case exists && !auth.May(who, auth.Update, auth.OfShared(d.Value)):
-		return Writing{}, &records.DeniedError{Reason: fmt.Sprintf("%s is not yours to change: choose another name", objects.Named(o.Key()))}
+		return writing{}, &records.DeniedError{Reason: fmt.Sprintf("%s is not yours to change: choose another name", objects.Named(o.Key()))}
 	case exists:
 		o.UID, o.CreatorID = d.Value.UID, d.Value.CreatorID
 	case !auth.May(who, auth.Create, auth.Object{Kind: auth.SharedObject}):
-		return Writing{}, &records.DeniedError{Reason: fmt.Sprintf("user %s may not create or change Secrets and ConfigMaps", who.Username)}
+		return writing{}, &records.DeniedError{Reason: fmt.Sprintf("user %s may not create or change Secrets and ConfigMaps", who.Username)}
 	default:
-		if err := MayEnter(s, who, o.Namespace); err != nil {
-			return Writing{}, err
+		if err := mayEnter(s, who, o.Namespace); err != nil {
+			return writing{}, err
 		}
 		d.Key, o.UID, o.CreatorID = o.Key(), randomid.UID(), who.UserID
 	}
 	o.Clusters = bound(s, who, d.Value.Clusters, o)
 	if exists && objects.Equal(d.Value, o) {
-		return Writing{Document: d}, nil
+		return writing{Document: d}, nil
 	}
 	d.Value = o
-	return Writing{Document: d, Changed: true}, nil
+	return writing{Document: d, Changed: true}, nil
 }
 
 // Write is the write of an object that changed. Names in its annotations that no cluster had stand for clusters that are made with it, by
 // their names.
-func (w Writing) Write(s *state.State, made map[string]string) store.Op {
+func (w writing) Write(s *state.State, made map[string]string) store.Op {
 	for name, id := range made {
 		if is, named := w.Value.Clusters[name]; named && is == "" {
 			w.Value.Clusters[name] = id
@@ -169,8 +169,8 @@ func Secret(s *state.State, who auth.Identity, namespace, name string) (StoredOb
 // serviceAccountToken is the type of Secrets that clusters make for themselves.
 const serviceAccountToken = "kubernetes.io/service-account-token"
 
-// Keepable refuses what would be taken for what the server or a cluster makes: a *records.UnkeepableError.
-func Keepable(o objects.Object) error {
+// keepable refuses what would be taken for what the server or a cluster makes: a *records.UnkeepableError.
+func keepable(o objects.Object) error {
 	switch {
 	case records.IsPlanSecret(o.Name):
 		return &records.UnkeepableError{Field: "metadata.name", Reason: "a name with this end is that of a machine's plan: choose another"}
@@ -192,10 +192,10 @@ type SecretAt struct {
 	DryRun bool
 }
 
-// PutSecret stores a Secret that a person writes, by the rules of Prepare. Errors are a *store.ExistsError, *store.NotFoundError, *store.ConflictError,
+// PutSecret stores a Secret that a person writes, by the rules of prepare. Errors are a *store.ExistsError, *store.NotFoundError, *store.ConflictError,
 // *records.DeniedError, *records.UnkeepableError, and those of quotas.
 func PutSecret(ctx context.Context, s *state.State, who auth.Identity, o objects.Object, at SecretAt) (StoredObject, error) {
-	if err := Keepable(o); err != nil {
+	if err := keepable(o); err != nil {
 		return StoredObject{}, err
 	}
 	w, err := prepare(s, who, o)
@@ -228,7 +228,7 @@ func granted(before, after records.Cluster, who auth.Identity, find references.L
 }
 
 // write is what becomes of Secrets and ConfigMaps, and the writes, beside the results of clusters that are made with them.
-func (a *Applier) write(all []Writing, clusters []Result) (results []Result, ops []store.Op) {
+func (a *Applier) write(all []writing, clusters []Result) (results []Result, ops []store.Op) {
 	made := map[string]string{}
 	for _, r := range clusters {
 		if r.Action == Created {

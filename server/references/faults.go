@@ -14,10 +14,10 @@ import (
 	"github.com/drover-project/drover/server/snapshotbucket"
 )
 
-// Faults are sentences about the objects that the document of a cluster names: those of Unusable, and about Secrets that are of no use
+// Faults are sentences about the objects that the document of a cluster names: those of unusable, and about Secrets that are of no use
 // for what they are named for. No value is repeated.
 func Faults(c records.Cluster, find Lookup) []string {
-	list := Unusable(c, find)
+	list := unusable(c, find)
 	usable := Of(c, find)
 	if _, ok := usable[CredentialOf(c)]; ok {
 		if _, _, err := snapshotbucket.Of(c, usable); err != nil {

@@ -48,9 +48,9 @@ func Of(c records.Cluster, find Lookup) map[string]objects.Object {
 	return all
 }
 
-// Unusable are sentences about the objects that the document of a cluster names, and that it may not use or that do not exist: the
+// unusable are sentences about the objects that the document of a cluster names, and that it may not use or that do not exist: the
 // sentence is the same for both.
-func Unusable(c records.Cluster, find Lookup) []string {
+func unusable(c records.Cluster, find Lookup) []string {
 	var list []string
 	usable := Of(c, find)
 	for _, key := range c.Spec.Objects(c.Namespace) {
