@@ -60,15 +60,15 @@ func (o *office) start() {
 	o.Helper()
 	ctx, cancel := context.WithCancel(o.Context())
 	ended := make(chan error, 1)
-	options := options.Options{
+	told := options.Options{
 		DataDir: o.dir, Listen: o.address, ServerURL: o.url, AssetsDir: o.TempDir(), BootstrapPassword: "a long first password",
 		Store: store.Options{UnsafeNoFsync: true}, Process: options.Process{
 			Environ: func(string) string { return "" }, Out: io.Discard,
 			Logger: slog.New(slog.NewTextHandler(o.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), Now: time.Now,
 		},
 	}
-	options.Backups.Dir, options.Backups.Every, options.Backups.Keep = o.backups, time.Hour, 2
-	go func() { ended <- server.Run(ctx, options) }()
+	told.Backups.Dir, told.Backups.Every, told.Backups.Keep = o.backups, time.Hour, 2
+	go func() { ended <- server.Run(ctx, told) }()
 	o.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -96,16 +96,16 @@ func (r *Request) may(verb auth.Verb, n *corev1.Namespace) bool {
 }
 
 func (r *Request) object(n *corev1.Namespace) norman.Object {
-	state := k8sobjects.Well()
+	summary := k8sobjects.Well()
 	if !n.DeletionTimestamp.IsZero() || n.Status.Phase == corev1.NamespaceTerminating {
-		state = k8sobjects.NewSummary(k8sobjects.Removing, "yes", "waiting for what is in the namespace to be removed")
+		summary = k8sobjects.NewSummary(k8sobjects.Removing, "yes", "waiting for what is in the namespace to be removed")
 	}
 	o := norman.Object{ID: n.Name, Actions: []string{moving}, Fields: map[string]any{
 		"name": n.Name, "description": n.Annotations[k8sobjects.DescriptionAnnotation], "projectId": norman.Reference(r.projectOf(n)), "clusterId": r.cluster,
 		"created": n.CreationTimestamp.UTC(), "creatorId": norman.Reference(n.Annotations[creatorAnnotation]), "uuid": string(n.UID),
 		"labels": norman.Map(n.Labels), "annotations": norman.Map(n.Annotations),
 	}}
-	state.Into(o.Fields)
+	summary.Into(o.Fields)
 	return o
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/clusters"
 	asked "github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
@@ -85,11 +84,11 @@ func TestAChangedObjectReachesItsClusters(t *testing.T) {
 		t.Fatal("the change has not come")
 	}
 	var inUse *records.InUseError
-	if err := clusters.RemoveObject(t.Context(), b.state, "Secret/fleet-default/files"); !errors.As(err, &inUse) || !cmp.Equal(inUse.Clusters, []string{"fleet-default/harbour"}) {
+	if err := asked.RemoveObject(t.Context(), b.state, "Secret/fleet-default/files"); !errors.As(err, &inUse) || !cmp.Equal(inUse.Clusters, []string{"fleet-default/harbour"}) {
 		t.Errorf("removing what is in use: %v", err)
 	}
 	b.stream(strings.Replace(fileSecret, "name: files", "name: other", 1), false)
-	if err := clusters.RemoveObject(t.Context(), b.state, "Secret/fleet-default/other"); err != nil {
+	if err := asked.RemoveObject(t.Context(), b.state, "Secret/fleet-default/other"); err != nil {
 		t.Error(err)
 	}
 	if _, ok := b.state.Objects.Get("Secret/fleet-default/other"); ok {
