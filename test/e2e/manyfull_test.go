@@ -387,16 +387,21 @@ func (f *fleet) killedIn(change func()) {
 // time that it was lost with the host.
 func (f *fleet) wantRanOnce(s *ship, cuts int) {
 	f.Helper()
-	var ledger struct {
-		Instructions []struct {
-			Name              string
-			Tries, Runs, Lost int
-			Result            *struct{ ExitCode int }
+	type slot struct { // of two, which are written in turn: see durable.Rewrite
+		Number int
+		Data   struct {
+			Instructions []struct {
+				Name              string
+				Tries, Runs, Lost int
+				Result            *struct{ ExitCode int }
+			}
+			Outcome *struct{ Succeeded bool }
 		}
-		Outcome *struct{ Succeeded bool }
 	}
+	var file struct{ Slots []slot }
 	text := f.on(s, "cat /var/lib/rancher/agent/ledger/remote.json")
-	must(f.T, json.Unmarshal([]byte(text), &ledger))
+	must(f.T, json.Unmarshal([]byte(text), &file))
+	ledger := slices.MaxFunc(file.Slots, func(a, b slot) int { return a.Number - b.Number }).Data
 	if ledger.Outcome == nil || !ledger.Outcome.Succeeded {
 		f.Errorf("the newest plan of %s did not succeed: %s", s.Name(), text)
 	}
