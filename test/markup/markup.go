@@ -52,8 +52,8 @@ var kept = map[string][]string{
 // Everywhere puts the text into all documents that there are, and returns the names of the collections that have none.
 func Everywhere(ctx context.Context, st *state.State, text string) (empty []string, err error) {
 	all := reflect.ValueOf(st).Elem()
-	for i := range all.NumField() {
-		name, collection := all.Type().Field(i).Name, all.Field(i)
+	for _, field := range reflect.VisibleFields(all.Type()) { // those of its groups, too
+		name, collection := field.Name, all.FieldByIndex(field.Index)
 		modify, list := collection.MethodByName("Modify"), collection.MethodByName("List")
 		if !modify.IsValid() || !list.IsValid() {
 			continue // the store, or an index
