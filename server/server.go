@@ -78,7 +78,7 @@ func serve(parent context.Context, d *data, w *ways, c *controllers, f *surface)
 	run("publish to other servers which hosts are connected", w.hosts.Run)
 	run("run the workers", c.workers.Run)
 	run("serve https", func(ctx context.Context) error {
-		if err := f.api.Recall(ctx); err != nil {
+		if err := f.api.Recall(ctx); err != nil && ctx.Err() == nil {
 			d.Logger.Warn("clients that follow changes list everything anew, as what changed before the start is not known", "error", err)
 		}
 		return web.ServeTLS(connections.Listener(d.listener), "", "")

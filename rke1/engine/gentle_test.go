@@ -224,8 +224,8 @@ func TestARollEndsWithTheHostsThatMayBeAway(t *testing.T) {
 	}
 }
 
-// TestABrokenHostHasItsTurnFirst: a host whose kubelet does not run goes before hosts that work, whatever the API says of its node: pods of those may not
-// leave before its pods are back.
+// TestABrokenHostHasItsTurnFirst: the host whose kubelet does not run is changed before the host that works, also when the API says that both nodes are
+// ready. A disruption budget can keep the pods of the working host in place until the pods of the other host run again.
 func TestABrokenHostHasItsTurnFirst(t *testing.T) {
 	_, r, client := deployedYard(t, yml+"- {address: 10.0.0.3, user: rke, role: [worker]}\n")
 	y := r.Report.(*yard)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -231,4 +232,67 @@ func number(t *testing.T, revision string) int {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// TestKubeWatchAfterRightsChanged: what came or went by rights while a client was away is not among the changes, so that the client lists again. Rights of
+// others send no client away.
+func TestKubeWatchAfterRightsChanged(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	cl, _ := harbour(b)
+	server := b.kubeServer(t, "")
+	bind := func(subject string) (id string) {
+		t.Helper()
+		return b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-member",%s}`, cl.ID, subject))
+	}
+	group := func(id string, groups ...string) {
+		t.Helper()
+		if _, err := b.st.Users.Modify(t.Context(), id, func(u records.User) (records.User, error) { u.Groups = groups; return u, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range []struct {
+		name string
+		// changes is what happens between the list and the watch of a user who has a role in the cluster by a binding.
+		changes func(user, binding string)
+		expired bool
+	}{
+		{"nothing", func(string, string) {}, false},
+		{"a right that is lost", func(_, binding string) { b.want(204, "DELETE", "/v3/clusterroletemplatebindings/"+binding, "") }, true},
+		{"a right that is got", func(user, _ string) {
+			b.bind("globalrolebindings", fmt.Sprintf(`{"globalRoleId":"admin","userId":%q}`, user))
+		}, true},
+		{"a right of the user's group", func(string, string) { bind(`"groupPrincipalId":"openldap_group://cn=ops"`) }, true},
+		{"a right of another group", func(string, string) { bind(`"groupPrincipalId":"openldap_group://cn=sales"`) }, false},
+		{"a right of another user", func(string, string) { bind(`"userId":"u-bob"`) }, false},
+		{"a group that the user comes into", func(user, _ string) { group(user, "openldap_group://cn=ops", "openldap_group://cn=dev") }, true},
+		{"a role that changes", func(string, string) {
+			b.want(201, "POST", "/v3/roletemplates", `{"name":"one more","context":"cluster","rules":[]}`)
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id, token := b.person(fmt.Sprint("away", i), "user-base")
+			group(id, "openldap_group://cn=ops")
+			binding := bind(fmt.Sprintf(`"userId":%q`, id))
+			config := *server
+			config.BearerToken = token
+			client, err := dynamic.NewForConfig(&config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resource := client.Resource(managementGVR)
+			list, err := resource.List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(list.Items) == 0 {
+				t.Fatal(list, err)
+			}
+			c.changes(id, binding)
+			w, err := resource.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+			if err == nil {
+				w.Stop()
+			}
+			if is := apierrors.IsResourceExpired(err); is != c.expired || err != nil && !is {
+				t.Errorf("the watch goes on: %t, %v", err == nil, err)
+			}
+		})
+	}
 }

@@ -161,6 +161,21 @@ func TestSubscribeResync(t *testing.T) {
 	}
 }
 
+// TestSubscribeResyncsAfterRights: what came by rights while a client was away is not among the changes.
+func TestSubscribeResyncsAfterRights(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	server := serveBench(b)
+	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
+	id, token := b.person("ann", "user-base")
+	since := fmt.Sprint("/v3/subscribe?since=", b.st.Store.Revision())
+	b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-member","userId":%q}`, cl.ID, id))
+	conn, _ := b.socket(server, since, token)
+	if f := read(t, conn); f.Name != "resync" {
+		t.Errorf("frame %+v", f)
+	}
+}
+
 func TestSubscribeSelection(t *testing.T) {
 	b := newBench(t)
 	server := serveBench(b)

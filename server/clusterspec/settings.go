@@ -1,4 +1,4 @@
-// The version, and the settings of the distribution that it takes.
+// The version, the settings of the distribution that it takes, and the authorized cluster endpoint of any kind of cluster.
 
 package clusterspec
 
@@ -52,4 +52,25 @@ func (c *checker) settings(rke *RKEConfig, release versions.Release) {
 	for i, s := range rke.MachineSelectorConfig {
 		check(fmt.Sprintf("spec.rkeConfig.machineSelectorConfig[%d].config", i), s.Config, rke.MachineGlobalConfig)
 	}
+}
+
+// webhookAddress is where the webhook of the endpoint answers on each control-plane host.
+const webhookAddress = ":6440/v1/authenticate"
+
+// AuthEndpoint is the direct way into the cluster. Clusters of RKE1 have it where authentication.strategy
+// names webhook, unless the webhook is one of their owner's own.
+func (s Spec) AuthEndpoint() LocalClusterAuthEndpoint {
+	if s.RKE1() {
+		c, err := s.RKE1Config()
+		if err != nil {
+			return LocalClusterAuthEndpoint{} // nothing is done for a document that cannot be read
+		}
+		w := c.Authentication.Webhook
+		own := w != nil && w.ConfigFile != "" && !strings.Contains(w.ConfigFile, webhookAddress)
+		return LocalClusterAuthEndpoint{Enabled: c.Authentication.Uses("webhook") && !own}
+	}
+	if s.LocalClusterAuthEndpoint == nil || !s.LocalClusterAuthEndpoint.Enabled {
+		return LocalClusterAuthEndpoint{}
+	}
+	return *s.LocalClusterAuthEndpoint
 }

@@ -1,5 +1,5 @@
-// Package options is what a server is told when it starts: by the flags and the configuration file of drover server, and by the process that
-// it runs in.
+// Package options has the options of a server: those of the flags and the configuration file of drover server, and what the server needs of its
+// process.
 package options
 
 import (

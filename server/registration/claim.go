@@ -1,6 +1,6 @@
-// Whether a registration may take the place of an existing machine. A machine's ID is no secret, and many people know a
-// registration token: a host that has both must not become a machine whose host is at work. The host itself proves that it has the machine's token. Pure
-// functions over records.
+// Whether a registration may take the place of an existing machine. The ID of a machine is no secret, and many people have a registration token: a host
+// with both must not take the place of a machine whose host still works. Only the machine's token proves that a host is the machine's own. The functions
+// here are pure: they take records and return a decision.
 
 package registration
 

@@ -58,8 +58,8 @@ func (r *Resource) watch(c *route.Call, s shape, q listing.Options) error {
 		start.Since, w.complete = revision, true
 	}
 	cursor, ok := changes.After(start.Since)
-	if !ok {
-		return listing.Expired("too old resource version: %d: what was removed since then is not known any more; list again", start.Since)
+	if !ok || !start.Initial && !changes.SameRights(cursor, c.Who) {
+		return listing.Expired("too old resource version: %d: what was removed since then is not known any more, or what you may see has changed; list again", start.Since)
 	}
 	// The token ends it; what the caller may see is asked of each change, and of all objects when their rights change.
 	defer c.Bind(auth.Object{Kind: auth.Cluster})()

@@ -63,7 +63,7 @@ func (r *Rights) Changed(now auth.Identity, change Change) (before auth.Identity
 // Feed is the log of changes and what sessions need beside it.
 type Feed struct {
 	*Log
-	store *store.Store
+	state *state.State
 	auth  *auth.Auth
 	ping  time.Duration
 	log   *slog.Logger
@@ -76,7 +76,7 @@ type Feed struct {
 // NewFeed follows the state from now on; Close ends that. A subscriber hears something
 // every ping at least.
 func NewFeed(s *state.State, a *auth.Auth, ping time.Duration, now func() time.Time, log *slog.Logger) *Feed {
-	f := &Feed{Log: NewLog(now), store: s.Store, auth: a, ping: ping, log: log, kept: map[string]func(any) any{}}
+	f := &Feed{Log: NewLog(now), state: s, auth: a, ping: ping, log: log, kept: map[string]func(any) any{}}
 	// The store calls observers of all collections from one goroutine, so that the log is in
 	// the order of revisions. Of what is too large to be kept for a while after it is gone the last value is never asked for.
 	follow(f, Clusters, s.Clusters, whole)
@@ -132,7 +132,7 @@ func follow[T any](f *Feed, collection string, in *store.Collection[T], kept fun
 func (f *Feed) Recall(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	past, after, err := store.Past(ctx, f.store, f.began)
+	past, after, err := store.Past(ctx, f.state.Store, f.began)
 	if err != nil {
 		return err
 	}
@@ -144,6 +144,33 @@ func (f *Feed) Recall(ctx context.Context) error {
 	}
 	f.Log.Recall(changes, after)
 	return nil
+}
+
+// SameRights says that nothing since a place in the log concerns what the caller may see. What came or went by rights while a client was away is not among the
+// changes, so that the client has to list anew.
+func (f *Feed) SameRights(from Cursor, who auth.Identity) bool {
+	for {
+		changes, after, _, _, ok := f.Next(from)
+		if slices.ContainsFunc(changes, func(c Change) bool { return f.concerns(c, who) }) {
+			return false
+		}
+		if from = after; len(changes) == 0 {
+			return ok
+		}
+	}
+}
+
+// concerns says that a change may change what the caller sees.
+func (f *Feed) concerns(c Change, who auth.Identity) bool {
+	switch c.Collection {
+	case Users:
+		return c.Key == who.UserID
+	case Bindings:
+		user, _ := f.state.Users.Get(who.UserID)
+		d, _, ok := Of(c, f.state.Bindings)
+		return ok && slices.Contains(user.Value.Principals(), d.Value.Principal()) && !(who.Admin && d.Value.ClusterID != "")
+	}
+	return c.Collection == GlobalRoles || c.Collection == RoleTemplates
 }
 
 // Close stops following the state.
@@ -161,8 +188,8 @@ type Viewer struct {
 	Before *auth.Identity
 }
 
-// Serve makes the request a websocket and serves it to its end. The error is that of norman for a request that is no websocket, or that is to begin
-// at what is no revision.
+// Serve makes the request a websocket and serves it to its end. The error is a *norman.Error: the request is no websocket, or its parameter since is no
+// revision.
 func (f *Feed) Serve(w http.ResponseWriter, r *http.Request, v Viewer, show func(*Session) func(Change) []Frame) error {
 	if r.ProtoMajor != 1 || !IsUpgrade(r) {
 		if r.ProtoMajor == 1 { // HTTP/2 has no such header, and clients end the connection over it
@@ -178,7 +205,7 @@ func (f *Feed) Serve(w http.ResponseWriter, r *http.Request, v Viewer, show func
 			return norman.Invalid(norman.InvalidFormat, "since", "%.40q is not a revision", since)
 		}
 		from, ok := f.Log.Since(revision)
-		s.From, s.Lost = from, !ok
+		s.From, s.Lost = from, !ok || !f.SameRights(from, *v.Who)
 	}
 	first := *v.Who
 	s.Alive = func() error {
