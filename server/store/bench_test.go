@@ -158,7 +158,7 @@ func BenchmarkPast(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		all, floor, err := Past(b.Context(), s, s.Revision())
+		all, floor, err := s.Past(b.Context(), s.Revision())
 		if err != nil || len(all) == 0 {
 			b.Fatal(len(all), floor, err)
 		}

@@ -89,7 +89,7 @@ const (
 
 // Past is what etcd still knows of the changes of documents up to a revision, at most 2,000 revisions, in the order of the revisions, and the revision
 // after which none is missing. The error says that etcd does not answer.
-func Past(ctx context.Context, s *Store, upTo int64) (all []PastChange, floor int64, err error) {
+func (s *Store) Past(ctx context.Context, upTo int64) (all []PastChange, floor int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	floor = max(0, upTo-pastKept)

@@ -133,7 +133,7 @@ func TestPast(t *testing.T) {
 	})
 	seen := func(s *Store) (lines string, floor int64) {
 		t.Helper()
-		all, floor, err := Past(t.Context(), s, s.Revision())
+		all, floor, err := s.Past(t.Context(), s.Revision())
 		if err != nil {
 			t.Fatal(err)
 		}

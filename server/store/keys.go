@@ -28,7 +28,7 @@ func (s *Store) readKeys(ctx context.Context) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && len(stored.Kvs) > 0:
 		return fmt.Errorf("the secrets%s are encrypted and the key file %s is missing: put back the file that holds %s",
-			s.where(), path, describeKey(stored.Kvs[0].Value))
+			s.options.where(), path, describeKey(stored.Kvs[0].Value))
 	case errors.Is(err, fs.ErrNotExist):
 		if ring, err = keyring.Make(path); err != nil {
 			return err

@@ -61,7 +61,7 @@ func (s *Store) migrate(ctx context.Context) error {
 			err = s.perform(ctx, leader, step)
 		}
 		if err != nil {
-			return fmt.Errorf("migrate the data%s from schema %d to %d (%s): %w", s.where(), schema, schema+1, step.What, err)
+			return fmt.Errorf("migrate the data%s from schema %d to %d (%s): %w", s.options.where(), schema, schema+1, step.What, err)
 		}
 	}
 	// What a migration encrypted is still in the clear in older revisions.

@@ -65,20 +65,20 @@ func (s *Store) readSchema(value []byte) (schemaRecord, error) {
 	}
 	if oldest := cmp.Or(r.Reader, r.Schema); oldest > s.currentSchema() {
 		return r, fmt.Errorf("the data%s is of a newer drover (%s, schema %d) and this is %s, which knows schemas up to %d: start the newer drover, or restore a backup made by this one",
-			s.where(), r.WrittenBy, r.Schema, drover.Version, s.currentSchema())
+			s.options.where(), r.WrittenBy, r.Schema, drover.Version, s.currentSchema())
 	}
 	if r.Schema < 1 || r.From < 0 || r.From >= r.Schema || r.Reader < 0 || r.Reader > r.Schema {
-		return r, fmt.Errorf("read %s: schema %d coming from %d cannot be: the data%s is damaged", schemaKey, r.Schema, r.From, s.where())
+		return r, fmt.Errorf("read %s: schema %d coming from %d cannot be: the data%s is damaged", schemaKey, r.Schema, r.From, s.options.where())
 	}
 	return r, nil
 }
 
 // where is " in <path>" of the embedded etcd, or " in etcd at <addresses>".
-func (s *Store) where() string {
-	if len(s.options.Endpoints) > 0 {
-		return " in etcd at " + strings.Join(s.options.Endpoints, ", ")
+func (o Options) where() string {
+	if len(o.Endpoints) > 0 {
+		return " in etcd at " + strings.Join(o.Endpoints, ", ")
 	}
-	return " in " + s.options.DataDir
+	return " in " + o.DataDir
 }
 
 func (s *Store) beginSchema(ctx context.Context) error {
@@ -87,7 +87,7 @@ func (s *Store) beginSchema(ctx context.Context) error {
 		return fmt.Errorf("read %s from etcd: %w", documentsPrefix, err)
 	}
 	if len(documents.Kvs) > 0 {
-		return fmt.Errorf("the data%s has documents but no %s: it is damaged or not drover's", s.where(), schemaKey)
+		return fmt.Errorf("the data%s has documents but no %s: it is damaged or not drover's", s.options.where(), schemaKey)
 	}
 	value, err := json.Marshal(schemaRecord{Schema: s.currentSchema(), Reader: readerOf(s.migrations), WrittenBy: drover.Version})
 	if err != nil {

@@ -3,6 +3,9 @@ package credentials
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -139,4 +142,34 @@ func FuzzParsePlugins(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAPluginEndsWhole: a plugin that gives no answer in time is killed with the programs that it has started.
+func TestAPluginEndsWhole(t *testing.T) {
+	dir := t.TempDir()
+	child := filepath.Join(dir, "child")
+	if err := os.WriteFile(filepath.Join(dir, "slow"), []byte("#!/bin/sh\nsleep 300 &\necho $! >"+child+"\nwait\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Plugins{Dir: dir, Timeout: 500 * time.Millisecond}.ask(t.Context(), plugin{name: "slow", apiVersion: "credentialprovider.kubelet.k8s.io/v1"}, "docker.io/library/busybox")
+	if err == nil || !strings.Contains(err.Error(), "did not answer within 500ms and was killed") {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(child)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") { // killed, and perhaps not waited for yet
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %d of the plugin goes on", pid)
+		}
+	}
 }

@@ -132,7 +132,7 @@ func follow[T any](f *Feed, collection string, in *store.Collection[T], kept fun
 func (f *Feed) Recall(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	past, after, err := store.Past(ctx, f.state.Store, f.began)
+	past, after, err := f.state.Store.Past(ctx, f.began)
 	if err != nil {
 		return err
 	}
