@@ -168,11 +168,33 @@ func TestSubscribeResyncsAfterRights(t *testing.T) {
 	server := serveBench(b)
 	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
 	id, token := b.person("ann", "user-base")
-	since := fmt.Sprint("/v3/subscribe?since=", b.st.Store.Revision())
+	listed := b.st.Store.Revision()
 	b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-member","userId":%q}`, cl.ID, id))
-	conn, _ := b.socket(server, since, token)
+	conn, _ := b.socket(server, fmt.Sprint("/v3/subscribe?since=", listed), token)
 	if f := read(t, conn); f.Name != "resync" {
 		t.Errorf("frame %+v", f)
+	}
+	conn, _ = b.socket(server, "/v1/subscribe", token)
+	for _, c := range []struct {
+		since int64
+		want  string
+	}{{listed, "resource.error"}, {b.st.Store.Revision(), "resource.stop"}} {
+		for _, say := range []string{fmt.Sprintf(`{"resourceType":"management.cattle.io.clusters","resourceVersion":"%d"}`, c.since), `{"resourceType":"management.cattle.io.clusters","stop":true}`} {
+			if err := conn.WriteMessage(websocket.TextMessage, []byte(say)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f := read(t, conn); f.Name != "resource.start" {
+			t.Errorf("frame %+v", f)
+		}
+		if f := read(t, conn); f.Name != c.want {
+			t.Errorf("after what was listed at %d: frame %+v, want %s", c.since, f, c.want)
+		}
+		for c.want == "resource.error" {
+			if f := read(t, conn); f.Name == "resource.stop" {
+				break
+			}
+		}
 	}
 }
 

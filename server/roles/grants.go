@@ -28,20 +28,22 @@ func Of(bindings []Binding, find Lookup) *Grants {
 	return g
 }
 
-// With is the grants with one more binding.
-func (g *Grants) With(b Binding, find Lookup) *Grants {
-	more := &Grants{Clusters: map[string][]Rule{}, Projects: map[string][]Rule{}}
-	if g != nil {
-		more.Global = append(more.Global, g.Global...)
-		for id, rules := range g.Clusters {
-			more.Clusters[id] = append([]Rule(nil), rules...)
+// And is what the grants and others allow.
+func (g *Grants) And(others *Grants) *Grants {
+	all := &Grants{Clusters: map[string][]Rule{}, Projects: map[string][]Rule{}}
+	for _, one := range []*Grants{g, others} {
+		if one == nil {
+			continue
 		}
-		for id, rules := range g.Projects {
-			more.Projects[id] = append([]Rule(nil), rules...)
+		all.Global = append(all.Global, one.Global...)
+		for id, rules := range one.Clusters {
+			all.Clusters[id] = append(all.Clusters[id], rules...)
+		}
+		for id, rules := range one.Projects {
+			all.Projects[id] = append(all.Projects[id], rules...)
 		}
 	}
-	more.add(b, find)
-	return more
+	return all
 }
 
 // add: a user who has a role in a cluster or in one of its projects sees the cluster's record, by

@@ -161,9 +161,13 @@ func TestGive(t *testing.T) {
 	if !of(Binding{Role: "admin"}).Contain(owner) || owner.Contain(of(Binding{Role: "admin"})) || !owner.Contain(project) || project.Contain(owner) {
 		t.Error("who has at least what another has is wrong")
 	}
-	more := project.With(Binding{Role: "cluster-owner", ClusterID: "c-1"}, made())
-	if project.Contain(more) || !more.Contain(project) {
-		t.Error("one more binding is none, or changed the grants that it was added to")
+	global := of(Binding{Role: "users-manage"})
+	both, none := project.And(global), (*Grants)(nil)
+	if !both.Contain(project) || !both.Contain(global) || project.Contain(global) || global.Contain(project) {
+		t.Error("what two grants allow together is less, or has changed one of the two")
+	}
+	if !none.And(project).Contain(project) || !project.And(none).Contain(project) {
+		t.Error("no grants take something away")
 	}
 }
 

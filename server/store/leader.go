@@ -81,8 +81,17 @@ func (ls *leaderships) remove(l *Leadership) {
 	delete(ls.byKey, l.key)
 }
 
-// deleted notifies the holder of a leader's key that it is gone.
-func (ls *leaderships) deleted(key string) {
+// changed takes an event of a leader's key, and does nothing with others. The holder of one that is gone is told.
+func (ls *leaderships) changed(e *clientv3.Event) {
+	key := string(e.Kv.Key)
+	if !strings.HasPrefix(key, leadersPrefix) {
+		return
+	}
+	if e.Type == clientv3.EventTypePut {
+		ls.standing.Put(key, candidacy{Identity: string(e.Kv.Value), Made: e.Kv.CreateRevision})
+		return
+	}
+	ls.standing.Delete(key)
 	ls.mu.Lock()
 	l := ls.byKey[key]
 	ls.mu.Unlock()

@@ -14,12 +14,19 @@ import (
 // waiter is woken once, for its own revision only. The zero value is at 0.
 type viewProgress struct {
 	revision atomic.Int64
+	begun    atomic.Int64
 	mu       sync.Mutex
 	waiting  waiters
 }
 
 // Reached is the revision that the view has reached.
 func (p *viewProgress) Reached() int64 { return p.revision.Load() }
+
+// Begin says that documents of a revision, which is higher than all before, may be read from now on.
+func (p *viewProgress) Begin(revision int64) { p.begun.Store(revision) }
+
+// Newest is the highest revision that a document of the view may have.
+func (p *viewProgress) Newest() int64 { return max(p.begun.Load(), p.revision.Load()) }
 
 // Advance says that the view has reached a revision; it never goes back.
 func (p *viewProgress) Advance(revision int64) {

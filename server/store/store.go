@@ -226,6 +226,9 @@ func (s *Store) Close() error {
 // one up to which the list has everything.
 func (s *Store) Revision() int64 { return s.view.Reached() }
 
+// Newest is the highest revision that a document which is read may have: that of Revision, or the one that observers are told of.
+func (s *Store) Newest() int64 { return s.view.Newest() }
+
 // Failed is closed when the store can no longer go on: the embedded etcd ended, or a
 // record came that cannot be read. Err says why. Only a restart helps.
 func (s *Store) Failed() <-chan struct{} { return s.failed }

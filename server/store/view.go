@@ -209,8 +209,11 @@ func (s *Store) apply(events []*clientv3.Event) error {
 	for _, e := range events {
 		name, key, ok := splitKey(string(e.Kv.Key))
 		if !ok {
-			if err := s.special(e); err != nil {
-				return err
+			s.leaders.changed(e)
+			if string(e.Kv.Key) == schemaKey && e.Type == clientv3.EventTypePut {
+				if _, err := s.readSchema(e.Kv.Value); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -229,6 +232,7 @@ func (s *Store) apply(events []*clientv3.Event) error {
 	}
 	// Observers of one collection find what was written into the others with it: one who is called before would
 	// decide on half of it, and they need no further call.
+	s.view.Begin(revision)
 	notify := make([]func(), 0, len(changes))
 	for name, raw := range changes {
 		f, err := s.collections[name].change(raw)
@@ -241,22 +245,6 @@ func (s *Store) apply(events []*clientv3.Event) error {
 		f()
 	}
 	s.view.Advance(revision)
-	return nil
-}
-
-// special takes the keys that are not documents.
-func (s *Store) special(e *clientv3.Event) error {
-	key := string(e.Kv.Key)
-	switch {
-	case key == schemaKey && e.Type == clientv3.EventTypePut:
-		_, err := s.readSchema(e.Kv.Value)
-		return err
-	case strings.HasPrefix(key, leadersPrefix) && e.Type == clientv3.EventTypeDelete:
-		s.leaders.standing.Delete(key)
-		s.leaders.deleted(key)
-	case strings.HasPrefix(key, leadersPrefix):
-		s.leaders.standing.Put(key, candidacy{Identity: string(e.Kv.Value), Made: e.Kv.CreateRevision})
-	}
 	return nil
 }
 

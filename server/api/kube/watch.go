@@ -44,15 +44,15 @@ type watcher struct {
 	complete bool
 	// headed says that the columns of a table were sent.
 	headed bool
-	// before is who the caller was before the changes that are being shown, after who they were when rights changed last, and last the
-	// revision of the latest change that was shown; see admitted.
-	before, after auth.Identity
-	last          int64
+	rights *subscribe.Rights
+	// before is who the caller may have been before the changes that are being shown.
+	before auth.Identity
 }
 
 func (r *Resource) watch(c *route.Call, s shape, q listing.Options) error {
-	w := &watcher{Resource: r, call: c, shape: s, query: q, seen: map[string]int64{}, before: c.Who, after: c.Who}
-	changes, revision := r.api.o.Changes, r.api.o.State.Store.Revision()
+	changes := r.api.o.Changes
+	w := &watcher{Resource: r, call: c, shape: s, query: q, seen: map[string]int64{}, rights: changes.RightsOf(c.Who)}
+	revision := r.api.o.State.Store.Revision()
 	start := q.Begin(revision)
 	if start.Initial {
 		start.Since, w.complete = revision, true
@@ -121,21 +121,13 @@ func (w *watcher) follow(cursor subscribe.Cursor) {
 }
 
 // admitted looks at who the caller is now, shows what they see by rights that they got and takes from the client what they may not
-// see any more; false when it or their token is gone. What went in the same transaction as a right is still shown as gone, and that
-// may come in two batches.
+// see any more; false when it or their token is gone.
 func (w *watcher) admitted(changes []subscribe.Change) bool {
 	if route.Again(w.call) != nil {
 		return false
 	}
-	if changes[0].Revision > w.last {
-		w.before = w.after
-	}
-	w.last = changes[len(changes)-1].Revision
-	if !slices.ContainsFunc(changes, func(c subscribe.Change) bool { return slices.Contains(subscribe.OfRights(), c.Collection) }) {
-		return true
-	}
-	w.after = w.call.Who
-	if w.after.Grants.Contain(w.before.Grants) && w.before.Grants.Contain(w.after.Grants) {
+	w.before = w.rights.Before(changes)
+	if !slices.ContainsFunc(changes, func(c subscribe.Change) bool { _, changed := w.rights.Changed(w.call.Who, c); return changed }) {
 		return true
 	}
 	shown := changes[0].Revision - 1 // the changes themselves are shown afterwards
@@ -153,12 +145,13 @@ func (w *watcher) admitted(changes []subscribe.Change) bool {
 // byRights is what a change of rights alone does to an object in the client's eyes. An object that came keeps the revision by which it
 // is changed, and each object that went has the revision up to which everything was shown.
 func (w *watcher) byRights(o object, shown int64) (event, bool) {
-	has, known := w.seen[o.key]
-	switch wanted, before := w.wanted(o), w.wantedBefore(o); {
-	case before && !wanted && has != hidden && (known || !w.complete):
+	seen, known := w.seen[o.key]
+	has := known && seen != hidden || !known && !w.complete && w.wantedBefore(o)
+	switch wanted := w.wanted(o); {
+	case has && !wanted:
 		w.seen[o.key] = hidden
 		return event{"DELETED", at(w.nameOnly(o), shown)}, true
-	case wanted && !before && (!known || has == hidden) && o.revision <= shown:
+	case wanted && !has && o.revision <= shown:
 		w.seen[o.key] = o.revision
 		return event{"ADDED", o}, true
 	}

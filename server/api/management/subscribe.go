@@ -117,8 +117,7 @@ func (a *API) subscribe(c *route.Call, sub subAPI, id string) (route.Answer, err
 	if len(kinds) == 0 {
 		return route.Answer{}, norman.Errorf(http.StatusNotFound, norman.NotFound, "none of the types asked for exists here")
 	}
-	err := a.Changes.Serve(c.W, c.R, subscribe.Viewer{Who: &c.Who, Before: &c.Before}, func(*subscribe.Session) func(subscribe.Change) []subscribe.Frame {
-		rights := subscribe.RightsOf(c.Who)
+	err := a.Changes.Serve(c.W, c.R, subscribe.Viewer{Who: &c.Who, Before: &c.Before}, func(_ *subscribe.Session, rights *subscribe.Rights) func(subscribe.Change) []subscribe.Frame {
 		return func(change subscribe.Change) []subscribe.Frame {
 			var frames []subscribe.Frame
 			for _, s := range a.affectedBy(c, change) {

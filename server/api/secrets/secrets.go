@@ -15,12 +15,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/drover-project/drover/plans/objects"
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/state"
 )
@@ -112,4 +116,17 @@ func version(fields map[string]any) (int64, error) {
 		return 0, norman.Invalid(norman.InvalidFormat, "metadata.resourceVersion", "%.40q is not a version of this server", text)
 	}
 	return n, nil
+}
+
+// Listed is what lists and watches of Kubernetes have.
+func (a *API) Listed() kube.PersonKind {
+	show := func(d clusters.StoredObject) kube.PersonObject {
+		form := d.Value.Form(d.Revision)
+		return kube.PersonObject{
+			Key: d.Value.Namespace + "/" + d.Value.Name, May: auth.OfShared(d.Value), Revision: d.Revision, Content: form,
+			Cells: []any{d.Value.Name, d.Value.Type, len(d.Value.Data), time.Time{}},
+		}
+	}
+	s := shown[kube.PersonObject]{a.State, show}
+	return kube.PersonKind{Definition: kube.SecretDefinition(), Collection: subscribe.Objects, List: s.list, Get: s.get, Changed: s.changed}
 }

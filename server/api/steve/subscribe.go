@@ -40,13 +40,12 @@ const maxSelections = 100
 func (a *API) Subscribe(call *route.Call) (route.Answer, error) {
 	c := a.start(call)
 	var watched []selection
-	err := a.Changes.Serve(call.W, call.R, subscribe.Viewer{Who: &call.Who, Before: &call.Before}, func(s *subscribe.Session) func(subscribe.Change) []subscribe.Frame {
+	err := a.Changes.Serve(call.W, call.R, subscribe.Viewer{Who: &call.Who, Before: &call.Before}, func(s *subscribe.Session, rights *subscribe.Rights) func(subscribe.Change) []subscribe.Frame {
 		s.Receive = func(data []byte) []subscribe.Frame {
 			var frames []subscribe.Frame
 			watched, frames = a.choose(c, watched, data)
 			return frames
 		}
-		rights := subscribe.RightsOf(call.Who)
 		return func(change subscribe.Change) []subscribe.Frame {
 			before, changed := rights.Changed(call.Who, change)
 			var frames []subscribe.Frame
@@ -94,6 +93,9 @@ func (a *API) replay(c *Request, asked selection) []subscribe.Frame {
 		return nil
 	}
 	cursor, ok := a.Changes.Since(revision)
+	if listed, _ := a.Changes.After(revision); !a.Changes.SameRights(listed, c.Who) {
+		ok = false
+	}
 	var frames []subscribe.Frame
 	for ok {
 		var changes []subscribe.Change
@@ -108,7 +110,7 @@ func (a *API) replay(c *Request, asked selection) []subscribe.Frame {
 			}
 		}
 	}
-	return []subscribe.Frame{asked.frame("resource.error", map[string]string{"error": "the resourceVersion is too old: list again"})}
+	return []subscribe.Frame{asked.frame("resource.error", map[string]string{"error": "the resourceVersion is too old, or what you may see has changed since: list again"})}
 }
 
 // frames is a change as one selection sees it.

@@ -43,21 +43,46 @@ const (
 // OfRights are the collections of whose changes a user may see more or less.
 func OfRights() []string { return []string{Users, GlobalRoles, RoleTemplates, Bindings} }
 
-// Rights is what a session's caller might see when they were last shown all of it.
-type Rights struct{ shown auth.Identity }
+// Rights are what a session's caller may see and might see until then. Who the caller is, is asked of the state, which may be ahead of the
+// changes that are being shown.
+type Rights struct {
+	newest func() int64
+	// known is who the caller was, the latest last, with the revision that the state had at most when that was asked.
+	known []identityAt
+}
+
+type identityAt struct {
+	auth.Identity
+	newest int64
+}
 
 // RightsOf are those of the caller now.
-func RightsOf(who auth.Identity) Rights { return Rights{shown: who} }
+func (f *Feed) RightsOf(who auth.Identity) *Rights {
+	return &Rights{f.state.Store.Newest, []identityAt{{Identity: who}}}
+}
 
-// Changed says whether the caller sees more or less since a change, and who they were before it. Changes that were taken together
+// Before is who the caller may have been before changes that are shown next: by their rights a client has what these changes take away. A right
+// that goes in the same transaction as an object, or until the object's removal is shown, still says that the client has seen it.
+func (r *Rights) Before(changes []Change) auth.Identity {
+	for len(r.known) > 1 && changes[0].Revision > r.known[1].newest {
+		r.known = r.known[1:]
+	}
+	before := r.known[0].Identity
+	for _, k := range r.known[1:] {
+		before.Grants, before.Admin = before.Grants.And(k.Grants), before.Admin || k.Admin
+	}
+	return before
+}
+
+// Changed says whether the caller sees more or less since a change, and who they were until then. Changes that were taken together
 // are answered once.
 func (r *Rights) Changed(now auth.Identity, change Change) (before auth.Identity, ok bool) {
-	before = r.shown
-	if !slices.Contains(OfRights(), change.Collection) {
+	before = r.known[len(r.known)-1].Identity
+	if !slices.Contains(OfRights(), change.Collection) || now.Grants.Contain(before.Grants) && before.Grants.Contain(now.Grants) {
 		return before, false
 	}
-	r.shown = now
-	return before, !now.Grants.Contain(before.Grants) || !before.Grants.Contain(now.Grants)
+	r.known = append(r.known, identityAt{now, r.newest()})
+	return before, true
 }
 
 // Feed is the log of changes and what sessions need beside it.
@@ -190,7 +215,7 @@ type Viewer struct {
 
 // Serve makes the request a websocket and serves it to its end. The error is a *norman.Error: the request is no websocket, or its parameter since is no
 // revision.
-func (f *Feed) Serve(w http.ResponseWriter, r *http.Request, v Viewer, show func(*Session) func(Change) []Frame) error {
+func (f *Feed) Serve(w http.ResponseWriter, r *http.Request, v Viewer, show func(*Session, *Rights) func(Change) []Frame) error {
 	if r.ProtoMajor != 1 || !IsUpgrade(r) {
 		if r.ProtoMajor == 1 { // HTTP/2 has no such header, and clients end the connection over it
 			w.Header().Set("Upgrade", "websocket")
@@ -219,11 +244,13 @@ func (f *Feed) Serve(w http.ResponseWriter, r *http.Request, v Viewer, show func
 		*v.Who = who
 		return nil
 	}
-	remember(s, v)
+	rights := f.RightsOf(first)
+	*v.Before = first
+	s.Batch = func(changes []Change) { *v.Before = rights.Before(changes) }
 	over := make(chan struct{})
 	defer f.auth.Until(*v.Who, nil, func() { close(over) })()
 	s.Over = over
-	s.Show = show(s)
+	s.Show = show(s, rights)
 	conn, err := Upgrade(w, r)
 	if err != nil {
 		f.log.Debug("websocket refused", "error", err)
@@ -234,20 +261,4 @@ func (f *Feed) Serve(w http.ResponseWriter, r *http.Request, v Viewer, show func
 		f.log.Debug("websocket ended", "error", err)
 	}
 	return nil
-}
-
-// remember keeps what the caller might do before the changes that are being shown: a right that goes
-// in the same transaction as its object, or just before it is shown, still says that the client has
-// seen the object. What one transaction changed may come in two batches.
-func remember(s *Session, v Viewer) {
-	shown, last := *v.Who, int64(0)
-	*v.Before = *v.Who
-	s.Batch = func(revision int64, done bool) {
-		switch {
-		case done:
-			shown, last = *v.Who, revision
-		case revision > last:
-			*v.Before = shown
-		}
-	}
 }

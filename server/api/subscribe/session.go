@@ -61,9 +61,8 @@ type Session struct {
 	Show func(Change) []Frame
 	// Alive is asked before changes are shown and with each ping; its *EndError ends the session.
 	Alive func() error
-	// Batch is called before some changes are shown and after, with the revision of the first and of the last
-	// of them; nil is not called.
-	Batch func(revision int64, shown bool)
+	// Batch is called before changes are shown; nil is not called.
+	Batch func([]Change)
 	// Over is closed when Alive should be asked at once; nil never is.
 	Over <-chan struct{}
 	// Receive answers a frame of the client; nil ignores what clients send.
@@ -161,7 +160,7 @@ func (s *Session) show(changes []Change) error {
 		return err
 	}
 	if s.Batch != nil {
-		s.Batch(changes[0].Revision, false)
+		s.Batch(changes)
 	}
 	for _, c := range changes {
 		for _, f := range s.Show(c) {
@@ -169,9 +168,6 @@ func (s *Session) show(changes []Change) error {
 				return err
 			}
 		}
-	}
-	if s.Batch != nil {
-		s.Batch(changes[len(changes)-1].Revision, true)
 	}
 	return nil
 }

@@ -244,14 +244,13 @@ func TestASessionThatFellBehind(t *testing.T) {
 	}
 }
 
-// TestBatches: a batch has a frame before and after its changes, with the revisions of its first and last change; the revision of each
-// frame of a change stays.
+// TestBatches: what is told of a batch comes before its changes; the revision of each frame of a change stays.
 func TestBatches(t *testing.T) {
 	l := NewLog(time.Now)
 	var told []string
 	conn := dial(t, serve(t, l, func(_ *http.Request, s *Session) {
 		s.From = 0
-		s.Batch = func(revision int64, shown bool) { told = append(told, fmt.Sprint(revision, shown)) }
+		s.Batch = func(changes []Change) { told = append(told, fmt.Sprint(len(changes), " from ", changes[0].Revision)) }
 		s.Show = func(c Change) []Frame {
 			told = append(told, c.Key)
 			f := Frame{Name: "resource.change", Data: strings.Join(told, " ")}
@@ -264,13 +263,13 @@ func TestBatches(t *testing.T) {
 			l.Add(Change{Revision: int64(6 + i), Key: key})
 		}
 	}), "")
-	for _, want := range [][2]string{{"6", "6 false a"}, {"own", "6 false a b"}, {"8", "6 false a b c"}} {
+	for _, want := range [][2]string{{"6", "3 from 6 a"}, {"own", "3 from 6 a b"}, {"8", "3 from 6 a b c"}} {
 		if f := next(t, conn); f.Revision != want[0] || f.Data != want[1] {
 			t.Errorf("frame %+v, want %q", f, want)
 		}
 	}
 	l.Add(Change{Revision: 9, Key: "d"})
-	if f := next(t, conn); f.Data != "6 false a b c 8 true 9 false d" {
+	if f := next(t, conn); f.Data != "3 from 6 a b c 1 from 9 d" {
 		t.Errorf("frame %+v", f)
 	}
 }
