@@ -77,12 +77,14 @@ func serve(parent context.Context, d *data, w *ways, c *controllers, f *surface)
 	run("watch the clusters' nodes", w.clusters.Run)
 	run("publish to other servers which hosts are connected", w.hosts.Run)
 	run("run the workers", c.workers.Run)
-	run("serve https", func(ctx context.Context) error {
-		if err := f.api.Recall(ctx); err != nil && ctx.Err() == nil {
+	recall := f.api.Recall()
+	run("recall what changed before the start", func(ctx context.Context) error {
+		if err := recall(ctx); err != nil && ctx.Err() == nil {
 			d.Logger.Warn("clients that follow changes list everything anew, as what changed before the start is not known", "error", err)
 		}
-		return web.ServeTLS(connections.Listener(d.listener), "", "")
+		return nil
 	})
+	run("serve https", func(context.Context) error { return web.ServeTLS(connections.Listener(d.listener), "", "") })
 	d.Logger.Info("serving", "address", d.listener.Addr().String(), "url", d.settings.ServerURL(), "version", drover.Version)
 	notify(d.Logger, daemon.SdNotifyReady)
 	<-ctx.Done()

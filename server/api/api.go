@@ -321,8 +321,8 @@ func Discovery() *discovery.Documents {
 	return discovery.New(append(append([]discovery.Group{planapi.Core()}, kube.Groups()...), access.ExtGroup())...)
 }
 
-// Recall has clients that followed an earlier server go on where they were. The errors are those of subscribe.Feed.Recall.
-func (a *API) Recall(ctx context.Context) error { return a.feed.Recall(ctx) }
+// Recall has clients that followed an earlier server go on where they were, as subscribe.Feed.Recall does.
+func (a *API) Recall() (take func(context.Context) error) { return a.feed.Recall() }
 
 // Close stops observing the state, and ends what runs beside requests.
 func (a *API) Close() {

@@ -61,6 +61,7 @@ type Log struct {
 	floor   int64 // a client that has seen this revision or a later one can go on
 	head    int64
 	more    chan struct{} // closed by the next change, then replaced
+	past    chan struct{} // closed when what was before the log began is in it, or will not be; nil when that is not awaited
 }
 
 // NewLog makes a log; now is the clock.
@@ -74,6 +75,24 @@ func (l *Log) Begin(revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.floor, l.head = revision, max(l.head, revision)
+}
+
+// AwaitPast has clients that saw something before the log began wait until known is called.
+func (l *Log) AwaitPast() (known func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.past = make(chan struct{})
+	return sync.OnceFunc(func() { close(l.past) })
+}
+
+// lock locks the log once what is needed to go on after a revision is in it.
+func (l *Log) lock(revision int64) {
+	l.mu.Lock()
+	if past := l.past; revision < l.floor && past != nil {
+		l.mu.Unlock()
+		<-past
+		l.mu.Lock()
+	}
 }
 
 // Recall puts changes in front of what the log began with, in the order of their revisions: all that there were after a revision, up to that with which
@@ -122,7 +141,7 @@ func (l *Log) Now() Cursor {
 // may have seen some of them only. False means that something may be missing: the
 // client has to list anew, and the place is that of Now.
 func (l *Log) Since(revision int64) (Cursor, bool) {
-	l.mu.Lock()
+	l.lock(revision)
 	defer l.mu.Unlock()
 	if revision < l.floor || revision > l.head {
 		return Cursor(l.first + int64(len(l.changes))), false
@@ -134,7 +153,7 @@ func (l *Log) Since(revision int64) (Cursor, bool) {
 // After is the place from which a client goes on that has seen everything up to the revision, which the store's
 // view has reached. False means that something may be missing: the client has to list anew.
 func (l *Log) After(revision int64) (Cursor, bool) {
-	l.mu.Lock()
+	l.lock(revision)
 	defer l.mu.Unlock()
 	if revision < l.floor {
 		return 0, false

@@ -69,8 +69,18 @@ func TestRecall(t *testing.T) {
 	l.Add(Change{Revision: 9, Key: "c"}) // by an observer that came first
 	l.Begin(10)
 	l.Add(Change{Revision: 12, Key: "e"})
+	known := l.AwaitPast()
+	waited := make(chan bool)
+	go func() {
+		_, ok := l.Since(7)
+		waited <- ok
+	}()
+	if _, ok := l.After(12); !ok {
+		t.Error("a client that saw nothing from before the log began waits for what was before")
+	}
 	l.Recall([]Change{{Revision: 7, Key: "a"}, {Revision: 8, Key: "b"}, {Revision: 9, Key: "c"}, {Revision: 10, Key: "d"}}, 6)
 	for revision, want := range map[int64]string{5: "lost", 6: "abcde", 8: "cde", 10: "e", 12: ""} {
+		known()
 		got := "lost"
 		if cursor, ok := l.After(revision); ok {
 			changes, _, _, _, known := l.Next(cursor)
@@ -81,6 +91,9 @@ func TestRecall(t *testing.T) {
 		if got != want {
 			t.Errorf("after %d comes %q, want %q", revision, got, want)
 		}
+	}
+	if !<-waited {
+		t.Error("a client that asked before the past was known lost something")
 	}
 	if changes, _, _, _, ok := l.Next(l.Now()); !ok || len(changes) > 0 {
 		t.Errorf("now comes %q, %t", keys(changes), ok)
