@@ -123,7 +123,7 @@ $(PROVIDER): test/oidc/package-lock.json
 SHOTS ?= $(CURDIR)/bin/shots
 
 e2e: k3s rke1images setup-e2e oidc releasetools ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once; three servers and a worker join and change
-	PATH="$${DROVER_CACHE:-/var/cache/drover}/k3s:$$PATH" go test -vet=off -count=1 -run 'Kubectl|TestScripts/kubeconfig' ./server/api ./server/planapi ./cmd/drover/cli # kubectl itself, which the kit of k3s has
+	PATH="$${DROVER_CACHE:-/var/cache/drover}/k3s:$$PATH" go test -vet=off -count=1 -run 'Kubectl|TestScripts/kubeconfig' ./server/api/kube ./server/planapi ./cmd/drover/cli # kubectl itself, which the kit of k3s has
 	DROVER_SHOTS=$(SHOTS) go test -vet=off -tags e2e -count=1 -timeout 60m ./test/...
 
 # The checkers are pinned in test/lint/tools.mod, apart from the product's own dependencies.

@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"fmt"
@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/test/apibed"
 )
 
 // TestAccess asks each thing without a login, as a user without rights, with a token that is
 // limited to a cluster, and as an administrator.
 func TestAccess(t *testing.T) {
-	b := newBench(t)
-	harbour(b)
-	limited := b.token("user-admin", records.Token{ClusterID: "c-m-h4rb0r55"})
+	b := apibed.New(t)
+	apibed.Harbour(b)
+	limited := b.Token("user-admin", records.Token{ClusterID: "c-m-h4rb0r55"})
 	const cluster, node = "/v3/clusters/c-m-h4rb0r55", "/v3/nodes/c-m-h4rb0r55:m-000000000001"
 	doc := `{"apiVersion":"provisioning.cattle.io/v1","kind":"Cluster","metadata":{"name":"new"},"spec":{"kubernetesVersion":"v1.34.4+k3s1","rkeConfig":{}}}`
 	for _, c := range []struct {
@@ -101,19 +102,19 @@ func TestAccess(t *testing.T) {
 			for _, who := range []struct {
 				name, token string
 				want        int
-			}{{"nobody", "", c.nobody}, {"bad token", "token-admin:x", c.nobody}, {"limited", limited, limitedWants}, {"user", b.user, c.user}, {"admin", b.admin, asAdmin}} {
-				r := b.request(c.method, c.target, who.token, c.body)
-				if r.status != who.want {
-					t.Errorf("%s: status %d, want %d: %s", who.name, r.status, who.want, r.raw)
+			}{{"nobody", "", c.nobody}, {"bad token", "token-admin:x", c.nobody}, {"limited", limited, limitedWants}, {"user", b.User, c.user}, {"admin", b.Admin, asAdmin}} {
+				r := b.Request(c.method, c.target, who.token, c.body)
+				if r.Status != who.want {
+					t.Errorf("%s: status %d, want %d: %s", who.name, r.Status, who.want, r.Raw)
 				}
-				if r.status >= 400 && (r.text("type") != "error" || r.body["status"] != float64(r.status) || r.text("code") == "" || r.text("message") == "") {
-					t.Errorf("%s: body %s", who.name, r.raw)
+				if r.Status >= 400 && (r.Text("type") != "error" || r.Body["status"] != float64(r.Status) || r.Text("code") == "" || r.Text("message") == "") {
+					t.Errorf("%s: body %s", who.name, r.Raw)
 				}
-				if r.header.Get("Expires") != "Wed 24 Feb 1982 18:42:00 GMT" {
+				if r.Header.Get("Expires") != "Wed 24 Feb 1982 18:42:00 GMT" {
 					t.Errorf("%s: no header Expires", who.name)
 				}
-				if who.name == "limited" && limitedWants == 401 && !strings.Contains(r.text("message"), "limited to cluster c-m-h4rb0r55") {
-					t.Errorf("message %q", r.text("message"))
+				if who.name == "limited" && limitedWants == 401 && !strings.Contains(r.Text("message"), "limited to cluster c-m-h4rb0r55") {
+					t.Errorf("message %q", r.Text("message"))
 				}
 			}
 		})
@@ -122,32 +123,32 @@ func TestAccess(t *testing.T) {
 
 // TestLinksFollowRights: no user is shown what they may not do.
 func TestLinksFollowRights(t *testing.T) {
-	b := newBenchWith(t, benchOptions{serverURL: "https://drover.example", environ: map[string]string{"CATTLE_UI_BRAND": "x"}})
-	harbour(b)
+	b := apibed.NewWith(t, apibed.Options{ServerURL: "https://drover.example", Environ: map[string]string{"CATTLE_UI_BRAND": "x"}})
+	apibed.Harbour(b)
 	for _, c := range []struct {
 		name, target, token string
 		update, remove      bool
 		actions             string
 	}{
-		{"cluster", "/v3/clusters/c-m-h4rb0r55", b.admin, true, true, "[generateKubeconfig]"},
-		{"node", "/v3/nodes/c-m-h4rb0r55:m-000000000001", b.admin, false, true, "[]"},
-		{"project", "/v3/projects/" + builtIn("c-m-h4rb0r55").Default, b.admin, false, false, "[]"},
-		{"setting", "/v3/settings/ui-pl", b.admin, true, false, "[]"},
-		{"setting of the environment", "/v3/settings/ui-brand", b.admin, false, false, "[]"},
-		{"setting that is never written", "/v3/settings/cacerts", b.admin, false, false, "[]"},
+		{"cluster", "/v3/clusters/c-m-h4rb0r55", b.Admin, true, true, "[generateKubeconfig]"},
+		{"node", "/v3/nodes/c-m-h4rb0r55:m-000000000001", b.Admin, false, true, "[]"},
+		{"project", "/v3/projects/" + apibed.BuiltIn("c-m-h4rb0r55").Default, b.Admin, false, false, "[]"},
+		{"setting", "/v3/settings/ui-pl", b.Admin, true, false, "[]"},
+		{"setting of the environment", "/v3/settings/ui-brand", b.Admin, false, false, "[]"},
+		{"setting that is never written", "/v3/settings/cacerts", b.Admin, false, false, "[]"},
 		{"setting seen by nobody", "/v3/settings/ui-pl", "", false, false, "[]"},
-		{"setting seen by a user", "/v3/settings/ui-pl", b.user, false, false, "[]"},
-		{"another user", "/v3/users/u-bob", b.admin, true, true, "[setpassword]"},
-		{"oneself", "/v3/users/u-bob", b.user, false, false, "[]"},
-		{"own token", "/v3/tokens/token-boblo", b.user, true, true, "[]"},
+		{"setting seen by a user", "/v3/settings/ui-pl", b.User, false, false, "[]"},
+		{"another user", "/v3/users/u-bob", b.Admin, true, true, "[setpassword]"},
+		{"oneself", "/v3/users/u-bob", b.User, false, false, "[]"},
+		{"own token", "/v3/tokens/token-boblo", b.User, true, true, "[]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := b.request("GET", c.target, c.token, "")
-			if r.status != http.StatusOK || r.has("links", "update") != c.update || r.has("links", "remove") != c.remove {
-				t.Errorf("status %d, links %v", r.status, r.body["links"])
+			r := b.Request("GET", c.target, c.token, "")
+			if r.Status != http.StatusOK || r.Has("links", "update") != c.update || r.Has("links", "remove") != c.remove {
+				t.Errorf("status %d, links %v", r.Status, r.Body["links"])
 			}
 			names := []string{}
-			actions, _ := r.body["actions"].(map[string]any)
+			actions, _ := r.Body["actions"].(map[string]any)
 			for name := range actions {
 				names = append(names, name)
 			}
@@ -156,33 +157,33 @@ func TestLinksFollowRights(t *testing.T) {
 			}
 		})
 	}
-	if r := b.get("/v3/clusterregistrationtokens"); !r.has("createTypes", "clusterRegistrationToken") {
+	if r := b.Get("/v3/clusterregistrationtokens"); !r.Has("createTypes", "clusterRegistrationToken") {
 		t.Error("an administrator is not offered to create")
 	}
-	r := b.request("GET", "/v3/clusterregistrationtokens", b.user, "")
-	if _, ok := r.body["createTypes"]; ok || string(r.raw[:1]) != "{" || r.ids() != "" {
-		t.Errorf("a user is offered to create: %s", r.raw)
+	r := b.Request("GET", "/v3/clusterregistrationtokens", b.User, "")
+	if _, ok := r.Body["createTypes"]; ok || string(r.Raw[:1]) != "{" || r.Ids() != "" {
+		t.Errorf("a user is offered to create: %s", r.Raw)
 	}
-	if r := b.request("GET", "/v1/schemas", b.user, ""); r.ids() != "management.cattle.io.setting secret management.cattle.io.token management.cattle.io.preference userpreference management.cattle.io.feature "+
+	if r := b.Request("GET", "/v1/schemas", b.User, ""); r.Ids() != "management.cattle.io.setting secret management.cattle.io.token management.cattle.io.preference userpreference management.cattle.io.feature "+
 		"management.cattle.io.fleetworkspace catalog.cattle.io.uiplugin catalog.cattle.io.clusterrepo cluster.x-k8s.io.machinedeployment rke.cattle.io.rkecontrolplane ext.cattle.io.kubeconfig" { // which everybody may read, of Secrets, tokens and preferences their own
-		t.Errorf("a user sees types of /v1: %s", r.raw)
+		t.Errorf("a user sees types of /v1: %s", r.Raw)
 	}
 }
 
 // TestNoSecrets looks for hashes and keys in everything that can be read, and in the log.
 func TestNoSecrets(t *testing.T) {
-	b := newBench(t)
-	harbour(b)
-	user, _ := b.st.Users.Get("user-admin")
+	b := apibed.New(t)
+	apibed.Harbour(b)
+	user, _ := b.State.Users.Get("user-admin")
 	user.Value.PasswordHash = "c0ffee-password-hash"
-	if _, err := b.st.Users.Update(t.Context(), user); err != nil {
+	if _, err := b.State.Users.Update(t.Context(), user); err != nil {
 		t.Fatal(err)
 	}
-	stored, _ := b.st.Tokens.Get("token-admin")
-	_, key, _ := strings.Cut(b.admin, ":")
-	b.request("POST", "/v3-public/localProviders/local?action=login", "", `{"username":"admin","password":"hunter2 hunter2"}`)
-	b.request("POST", "/v3/users?action=changepassword", b.user, `{"currentPassword":"hunter2 hunter2","newPassword":"x"}`)
-	b.request("POST", "/v3/clusters/c-m-h4rb0r55?action=generateKubeconfig", b.admin, "")
+	stored, _ := b.State.Tokens.Get("token-admin")
+	_, key, _ := strings.Cut(b.Admin, ":")
+	b.Request("POST", "/v3-public/localProviders/local?action=login", "", `{"username":"admin","password":"hunter2 hunter2"}`)
+	b.Request("POST", "/v3/users?action=changepassword", b.User, `{"currentPassword":"hunter2 hunter2","newPassword":"x"}`)
+	b.Request("POST", "/v3/clusters/c-m-h4rb0r55?action=generateKubeconfig", b.Admin, "")
 	secrets := []string{"c0ffee", stored.Value.KeyHash, key, "hunter2"}
 	var all []string
 	for _, target := range []string{
@@ -190,16 +191,16 @@ func TestNoSecrets(t *testing.T) {
 		"/v1/provisioning.cattle.io.clusters", "/v1/management.cattle.io.clusters", "/v1/cluster.x-k8s.io.machines",
 		"/v1-drover/machines/fleet-default/custom-0f31c2aa9d10",
 	} {
-		r := b.want(http.StatusOK, "GET", target, "")
-		all = append(all, string(r.raw))
+		r := b.Want(http.StatusOK, "GET", target, "")
+		all = append(all, string(r.Raw))
 	}
-	all = append(all, b.logs.String())
+	all = append(all, b.Logs.String())
 	for _, secret := range secrets {
 		if i := slices.IndexFunc(all, func(s string) bool { return strings.Contains(s, secret) }); i >= 0 {
 			t.Errorf("%q is shown, in text %d of %d", secret, i, len(all))
 		}
 	}
-	if token, _ := b.st.RegistrationTokens.Get("c-m-h4rb0r55/default-token"); strings.Contains(b.logs.String(), token.Value.Token) {
+	if token, _ := b.State.RegistrationTokens.Get("c-m-h4rb0r55/default-token"); strings.Contains(b.Logs.String(), token.Value.Token) {
 		t.Error("a registration token is in the log")
 	}
 }

@@ -1,4 +1,4 @@
-package api
+package api_test
 
 // What the original rancher CLI requests, as recorded of one built from its commit
 // 06a87b3c, and what its client library (rancher/norman clientbase) insists on. The
@@ -23,6 +23,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/test/apibed"
 )
 
 // cli is one run of the CLI: a server, a token, a context "<cluster>:<project>" or none.
@@ -88,8 +89,6 @@ type cliError struct {
 }
 
 func (e *cliError) Error() string { return fmt.Sprintf("%d: %s", e.status, e.body) }
-
-const listQ = "limit=-1&removed_null=1&state_ne=inactive&state_ne=stopped&state_ne=removing&system=false"
 
 func (c *cli) do(method, target, body string) (*http.Response, []byte, error) {
 	c.t.Helper()
@@ -227,11 +226,11 @@ func (c *cli) lookup(name string, types ...string) (cliResource, error) {
 	return cliResource{}, fmt.Errorf("multiple resources found for name %s", name)
 }
 
-func newCLI(b *bench, token string) *cli {
-	b.t.Helper()
-	server := httptest.NewTLSServer(b.handler)
-	b.t.Cleanup(server.Close)
-	return &cli{t: b.t, server: server, token: token}
+func newCLI(b *apibed.Bed, token string) *cli {
+	b.T.Helper()
+	server := httptest.NewTLSServer(b.Handler)
+	b.T.Cleanup(server.Close)
+	return &cli{t: b.T, server: server, token: token}
 }
 
 // contextPattern is what the CLI checks before any request.
@@ -248,7 +247,7 @@ func (c *cli) login() (string, error) {
 			return "", fmt.Errorf("schema %s cannot be read", typ)
 		}
 	}
-	projects, err := c.list(schemas["project"].Links["collection"] + "?" + listQ)
+	projects, err := c.list(schemas["project"].Links["collection"] + "?" + apibed.ListQ)
 	if err != nil {
 		return "", err
 	}
@@ -262,27 +261,27 @@ func (c *cli) login() (string, error) {
 		i := slices.IndexFunc(projects, func(p cliResource) bool { return p.Name == "Default" })
 		return projects[i].ID, nil
 	}
-	if _, err := c.list(schemas["cluster"].Links["collection"] + "?" + listQ); err != nil {
+	if _, err := c.list(schemas["cluster"].Links["collection"] + "?" + apibed.ListQ); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("asks for one of %d", len(projects)), nil
 }
 
 func TestCLILogin(t *testing.T) {
-	b := newBench(t)
-	c := newCLI(b, b.admin)
+	b := apibed.New(t)
+	c := newCLI(b, b.Admin)
 	if got, err := c.login(); err != nil || got != "no project" {
 		t.Errorf("without a cluster: %q %v", got, err)
 	}
-	b.addCluster("harbour", "c-m-h4rb0r55", active)
+	b.AddCluster("harbour", "c-m-h4rb0r55", apibed.Active)
 	project, err := c.login()
 	if err != nil || !contextPattern.MatchString(project) {
 		t.Errorf("with one cluster: %q %v", project, err)
 	}
-	if want := builtIn("c-m-h4rb0r55").Default; project != want {
+	if want := apibed.BuiltIn("c-m-h4rb0r55").Default; project != want {
 		t.Errorf("project %q is not Default, %q", project, want)
 	}
-	b.addCluster("quay", "c-m-qqqqqqqq", nil)
+	b.AddCluster("quay", "c-m-qqqqqqqq", nil)
 	if got, err := c.login(); err != nil || got != "asks for one of 4" {
 		t.Errorf("with two clusters: %q %v", got, err)
 	}
@@ -302,14 +301,14 @@ func TestCLILogin(t *testing.T) {
 		t.Errorf("trace %q, want %q", c.trace, want)
 	}
 
-	stranger := &cli{t: t, server: c.server, token: b.user}
+	stranger := &cli{t: t, server: c.server, token: b.User}
 	if got, err := stranger.login(); err != nil || got != "no project" {
 		t.Errorf("user without rights: %q %v", got, err)
 	}
 	if _, err := stranger.get("/v3/projects/" + project); status(err) != 404 {
 		t.Errorf("a foreign context: %v", err)
 	}
-	bad := &cli{t: t, server: c.server, token: b.admin + "x"}
+	bad := &cli{t: t, server: c.server, token: b.Admin + "x"}
 	if _, err := bad.login(); status(err) != 401 {
 		t.Errorf("a bad token: %v", err)
 	}
@@ -324,11 +323,11 @@ func status(err error) int {
 
 // TestCLICommands runs the recorded requests of each command.
 func TestCLICommands(t *testing.T) {
-	b := newBench(t)
-	cl, _ := harbour(b)
+	b := apibed.New(t)
+	cl, _ := apibed.Harbour(b)
 	defaultProject := cl.Projects.Default
 	fresh := func(t *testing.T) *cli {
-		c := newCLI(b, b.admin)
+		c := newCLI(b, b.Admin)
 		c.t, c.context = t, defaultProject
 		if err := c.preamble(); err != nil {
 			t.Fatal(err)
@@ -347,17 +346,17 @@ func TestCLICommands(t *testing.T) {
 
 	t.Run("clusters ls", func(t *testing.T) {
 		c := fresh(t)
-		list, err := c.list(collection(t, c, "cluster") + "?" + listQ)
+		list, err := c.list(collection(t, c, "cluster") + "?" + apibed.ListQ)
 		if err != nil || len(list) != 2 || list[0].Name != "harbour" || list[0].State != "active" || list[0].NodeCount != 9 || list[0].Provider != "k3s" {
 			t.Errorf("%+v %v", list, err)
 		}
-		if want := "GET /v3/clusters?" + listQ; !slices.Equal(c.trace, []string{want}) {
+		if want := "GET /v3/clusters?" + apibed.ListQ; !slices.Equal(c.trace, []string{want}) {
 			t.Errorf("trace %q", c.trace)
 		}
 	})
 	t.Run("nodes", func(t *testing.T) {
 		c := fresh(t)
-		list, err := c.list(collection(t, c, "node") + "?clusterId=" + cl.ID + "&" + listQ)
+		list, err := c.list(collection(t, c, "node") + "?clusterId=" + cl.ID + "&" + apibed.ListQ)
 		if err != nil || len(list) != 8 { // the one that is being removed is left out
 			t.Fatalf("%d nodes, %v", len(list), err)
 		}
@@ -393,7 +392,7 @@ func TestCLICommands(t *testing.T) {
 		if err != nil || x.Driver != "" {
 			t.Fatalf("driver %q, %v", x.Driver, err)
 		}
-		tokens, err := c.list(collection(t, c, "clusterRegistrationToken") + "?clusterId=" + x.ID + "&" + listQ)
+		tokens, err := c.list(collection(t, c, "clusterRegistrationToken") + "?clusterId=" + x.ID + "&" + apibed.ListQ)
 		if err != nil || len(tokens) != 1 {
 			t.Fatalf("%+v %v", tokens, err)
 		}
@@ -402,7 +401,7 @@ func TestCLICommands(t *testing.T) {
 		}
 		want := []string{
 			"GET /v3/clusters/quay", "GET /v3/clusters?name=quay&removed_null=1", "GET /v3/clusters/c-m-qqqqqqqq",
-			"GET /v3/clusterregistrationtokens?clusterId=c-m-qqqqqqqq&" + listQ,
+			"GET /v3/clusterregistrationtokens?clusterId=c-m-qqqqqqqq&" + apibed.ListQ,
 		}
 		if !slices.Equal(c.trace, want) {
 			t.Errorf("trace %q", c.trace)
@@ -431,7 +430,7 @@ func TestCLICommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		ca, err := base64.StdEncoding.DecodeString(k.Clusters[0].Cluster.CAData)
-		if err != nil || string(ca) != caPEM || k.Clusters[0].Cluster.Server != "https://drover.example/k8s/clusters/"+cl.ID || k.CurrentContext != "harbour" {
+		if err != nil || string(ca) != apibed.CaPEM || k.Clusters[0].Cluster.Server != "https://drover.example/k8s/clusters/"+cl.ID || k.CurrentContext != "harbour" {
 			t.Errorf("%s", out.Config)
 		}
 		name, _, _ := strings.Cut(k.Users[0].User.Token, ":")
@@ -441,7 +440,7 @@ func TestCLICommands(t *testing.T) {
 		if tok, err := c.get("/v3/tokens/" + name); err != nil || tok.Expired || tok.TTL != (30*24*time.Hour).Milliseconds() {
 			t.Errorf("its token: %+v %v", tok, err)
 		}
-		if _, err := b.auth.Check(k.Users[0].User.Token); err != nil {
+		if _, err := b.Auth.Check(k.Users[0].User.Token); err != nil {
 			t.Errorf("its token: %v", err)
 		}
 	})
@@ -460,14 +459,14 @@ func TestCLICommands(t *testing.T) {
 	})
 	t.Run("projects", func(t *testing.T) {
 		c := fresh(t)
-		list, err := c.list(collection(t, c, "project") + "?clusterId=" + cl.ID + "&" + listQ)
+		list, err := c.list(collection(t, c, "project") + "?clusterId=" + cl.ID + "&" + apibed.ListQ)
 		if err != nil || len(list) != 2 || list[0].Name != "Default" || list[1].Name != "System" || list[0].ClusterID != cl.ID {
 			t.Errorf("%+v %v", list, err)
 		}
 	})
 	t.Run("settings", func(t *testing.T) {
 		c := fresh(t)
-		if list, err := c.list(collection(t, c, "setting") + "?" + listQ); err != nil || len(list) < 20 {
+		if list, err := c.list(collection(t, c, "setting") + "?" + apibed.ListQ); err != nil || len(list) < 20 {
 			t.Errorf("%d settings, %v", len(list), err)
 		}
 		s, err := c.lookup("server-url", "setting")
@@ -483,10 +482,10 @@ func TestCLICommands(t *testing.T) {
 	})
 	t.Run("machines", func(t *testing.T) {
 		c := fresh(t)
-		if list, err := c.list(collection(t, c, "cluster.x-k8s.io.machine") + "?" + listQ); err != nil || len(list) != 9 {
+		if list, err := c.list(collection(t, c, "cluster.x-k8s.io.machine") + "?" + apibed.ListQ); err != nil || len(list) != 9 {
 			t.Errorf("%d machines, %v", len(list), err)
 		}
-		if c.trace[0] != "GET /v1/cluster.x-k8s.io.machines?"+listQ {
+		if c.trace[0] != "GET /v1/cluster.x-k8s.io.machines?"+apibed.ListQ {
 			t.Errorf("trace %q", c.trace)
 		}
 	})
@@ -501,8 +500,8 @@ func TestCLICommands(t *testing.T) {
 		if x, err := c.lookup("harbour", "cluster"); err != nil || x.Type != "cluster" {
 			t.Errorf("%+v %v", x, err)
 		}
-		b.inCluster()
-		defer func() { b.client = nil }()
+		b.InCluster()
+		defer func() { b.Client = nil }()
 		if x, err := c.lookup("harbour", types...); err != nil || x.Type != "cluster" {
 			t.Errorf("%+v %v", x, err)
 		}
@@ -520,14 +519,14 @@ func TestCLICommands(t *testing.T) {
 	})
 	t.Run("kubectl", func(t *testing.T) {
 		c := fresh(t)
-		name, _, _ := strings.Cut(b.admin, ":")
+		name, _, _ := strings.Cut(b.Admin, ":")
 		if tok, err := c.get("/v3/tokens/" + name); err != nil || tok.Enabled == nil || !*tok.Enabled {
 			t.Errorf("%+v %v", tok, err)
 		}
 	})
 	t.Run("older CLIs list node pools first", func(t *testing.T) {
 		c := fresh(t)
-		if list, err := c.list(collection(t, c, "nodePool") + "?clusterId=" + cl.ID + "&" + listQ); err != nil || len(list) != 0 {
+		if list, err := c.list(collection(t, c, "nodePool") + "?clusterId=" + cl.ID + "&" + apibed.ListQ); err != nil || len(list) != 0 {
 			t.Errorf("%+v %v", list, err)
 		}
 	})
@@ -538,7 +537,7 @@ func TestCLICommands(t *testing.T) {
 	})
 	t.Run("namespaces of a cluster that is away", func(t *testing.T) {
 		c := fresh(t)
-		_, err := c.list(collection(t, c, "namespace") + "?" + listQ)
+		_, err := c.list(collection(t, c, "namespace") + "?" + apibed.ListQ)
 		if status(err) != 503 || !strings.Contains(err.Error(), "no tunnel is open") {
 			t.Errorf("%v", err)
 		}
@@ -546,16 +545,16 @@ func TestCLICommands(t *testing.T) {
 }
 
 func TestCLIWithoutContext(t *testing.T) {
-	b := newBench(t)
-	b.addCluster("harbour", "c-m-h4rb0r55", active)
-	c := newCLI(b, b.admin)
+	b := apibed.New(t)
+	b.AddCluster("harbour", "c-m-h4rb0r55", apibed.Active)
+	c := newCLI(b, b.Admin)
 	if err := c.preamble(); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Contains(c.trace, "GET /v3/clusters/") || !slices.Contains(c.trace, "GET /v3/projects/") {
 		t.Errorf("trace %q", c.trace)
 	}
-	if list, err := c.list("/v3/clusters?" + listQ); err != nil || len(list) != 1 {
+	if list, err := c.list("/v3/clusters?" + apibed.ListQ); err != nil || len(list) != 1 {
 		t.Errorf("%+v %v", list, err)
 	}
 	for _, api := range c.apis[:2] {
@@ -569,8 +568,8 @@ func TestCLIWithoutContext(t *testing.T) {
 
 // TestCLIContextGone: after the context's cluster was deleted every command ends in one clear 404.
 func TestCLIContextGone(t *testing.T) {
-	b := newBench(t)
-	c := newCLI(b, b.admin)
+	b := apibed.New(t)
+	c := newCLI(b, b.Admin)
 	c.context = "c-m-gonegone:p-xxxxx"
 	if err := c.preamble(); status(err) != 404 || !strings.Contains(err.Error(), "there is no cluster") {
 		t.Errorf("%v", err)
@@ -579,9 +578,9 @@ func TestCLIContextGone(t *testing.T) {
 
 // TestCLIStandardUser: for a user without rights a name is "not found", never refused.
 func TestCLIStandardUser(t *testing.T) {
-	b := newBench(t)
-	harbour(b)
-	c := newCLI(b, b.user)
+	b := apibed.New(t)
+	apibed.Harbour(b)
+	c := newCLI(b, b.User)
 	if err := c.preamble(); err != nil {
 		t.Fatal(err)
 	}
@@ -591,20 +590,20 @@ func TestCLIStandardUser(t *testing.T) {
 		}
 	}
 	for _, target := range []string{"/v3/clusters?", "/v3/nodes?", "/v3/projects?", "/v3/clusterregistrationtokens?"} {
-		if list, err := c.list(target + listQ); err != nil || len(list) != 0 {
+		if list, err := c.list(target + apibed.ListQ); err != nil || len(list) != 0 {
 			t.Errorf("%s: %+v %v", target, list, err)
 		}
 	}
-	if list, err := c.list("/v3/settings?" + listQ); err != nil || len(list) == 0 || list[0].Links["update"] != "" {
+	if list, err := c.list("/v3/settings?" + apibed.ListQ); err != nil || len(list) == 0 || list[0].Links["update"] != "" {
 		t.Errorf("settings: %v", err)
 	}
 }
 
 // TestCLIWaitFollowsACluster: what "wait" sees while a cluster comes up, and while it fails.
 func TestCLIWaitFollowsACluster(t *testing.T) {
-	b := newBench(t)
-	cl := b.addCluster("harbour", "c-m-h4rb0r55", nil)
-	c := newCLI(b, b.admin)
+	b := apibed.New(t)
+	cl := b.AddCluster("harbour", "c-m-h4rb0r55", nil)
+	c := newCLI(b, b.Admin)
 	for _, s := range []struct {
 		name  string
 		shape func(*records.Cluster)
@@ -614,11 +613,11 @@ func TestCLIWaitFollowsACluster(t *testing.T) {
 		{"provisioning", func(x *records.Cluster) { x.Status.State = "provisioning" }, ""},
 		{"failed while provisioning", func(x *records.Cluster) { x.Status.Failed = true }, ""},
 		{"failed in an update", func(x *records.Cluster) { x.Status.State = "updating" }, "error"},
-		{"active", active, "active"},
+		{"active", apibed.Active, "active"},
 		{"unavailable", func(x *records.Cluster) { x.Status.State, x.Status.Ready = "unavailable", false }, ""},
-		{"being removed", func(x *records.Cluster) { x.Deleting = start }, ""},
+		{"being removed", func(x *records.Cluster) { x.Deleting = apibed.Start }, ""},
 	} {
-		if _, err := b.st.Clusters.Modify(t.Context(), cl.Key(), func(x records.Cluster) (records.Cluster, error) { s.shape(&x); return x, nil }); err != nil {
+		if _, err := b.State.Clusters.Modify(t.Context(), cl.Key(), func(x records.Cluster) (records.Cluster, error) { s.shape(&x); return x, nil }); err != nil {
 			t.Fatal(err)
 		}
 		x, err := c.get("/v3/clusters/" + cl.ID)

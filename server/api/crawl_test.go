@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"io/fs"
@@ -13,6 +13,8 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/drover-project/drover/docs"
+	"github.com/drover-project/drover/server/api"
+	"github.com/drover-project/drover/test/apibed"
 )
 
 // mostPages bounds a crawl, and mostAlike how many pages of one kind are visited by other parameters.
@@ -24,9 +26,9 @@ const (
 var linked = regexp.MustCompile(`href="/dashboard/([^"]+)"`)
 
 // crawl visits pages, and all that they lead to, each once; of one that is asked for by many parameters a few.
-func (b *bench) crawl(token string, from []string) map[string]result {
-	b.t.Helper()
-	found, alike := map[string]result{}, map[string]int{}
+func crawl(b *apibed.Bed, token string, from []string) map[string]apibed.Result {
+	b.T.Helper()
+	found, alike := map[string]apibed.Result{}, map[string]int{}
 	for queue := slices.Clone(from); len(queue) > 0 && len(found) < mostPages; {
 		path := queue[0]
 		queue = queue[1:]
@@ -45,9 +47,9 @@ func (b *bench) crawl(token string, from []string) map[string]result {
 				continue
 			}
 		}
-		r := b.look(path, token)
+		r := b.Look(path, token)
 		found[path] = r
-		for _, m := range linked.FindAllSubmatch(r.raw, -1) {
+		for _, m := range linked.FindAllSubmatch(r.Raw, -1) {
 			to, _, _ := strings.Cut(html.UnescapeString(string(m[1])), "#")
 			queue = append(queue, to)
 		}
@@ -57,15 +59,15 @@ func (b *bench) crawl(token string, from []string) map[string]result {
 
 // TestEveryLinkLeadsSomewhere: no page of an administrator leads to one that is not there, and every route of a page is visited.
 func TestEveryLinkLeadsSomewhere(t *testing.T) {
-	b := newBench(t)
+	b := apibed.New(t)
 	everything(b)
-	found := b.crawl(b.admin, []string{"clusters"})
+	found := crawl(b, b.Admin, []string{"clusters"})
 	for path, r := range found {
-		if r.status != http.StatusOK {
-			t.Errorf("%s: status %d: %s", path, r.status, r.raw)
+		if r.Status != http.StatusOK {
+			t.Errorf("%s: status %d: %s", path, r.Status, r.Raw)
 		}
 	}
-	for _, row := range b.api.rows {
+	for _, row := range api.Rows(b.Api) {
 		pattern, ours := strings.CutPrefix(row.Pattern, "/dashboard/")
 		if !ours || row.Method != http.MethodGet || slices.Contains([]string{"login", "assets/{name}", "{rest...}"}, pattern) {
 			continue
@@ -87,14 +89,14 @@ var (
 // TestCommandsOfPages: each command that a page shows is one of the command line, with flags that it has, and as many
 // arguments as it takes. Which flags have a value docs/reference/cli.md does not say; the words behind them count either way.
 func TestCommandsOfPages(t *testing.T) {
-	b := newBench(t)
+	b := apibed.New(t)
 	everything(b)
 	sections := sectionsOfCommands(t)
 	const given = "?snapshot=etcd-0&version=v1.34.5&uninstall=on&force=on&now=on&no-snapshot=on&mode=all&ttl=24h&description=x&cluster=c&user=u&role=r&window=x&fleet=f&name=n&labels=a%3Db&username=u&value=v"
-	found := b.crawl(b.admin, []string{"clusters", "login", "password"})
+	found := crawl(b, b.Admin, []string{"clusters", "login", "password"})
 	for path := range found {
 		if strings.HasPrefix(path, "do/") && !strings.Contains(path, "?") {
-			found[path+given] = b.look(path+given, b.admin)
+			found[path+given] = b.Look(path+given, b.Admin)
 		}
 	}
 	commands := map[string]string{} // to the page that has it
@@ -102,7 +104,7 @@ func TestCommandsOfPages(t *testing.T) {
 		if strings.HasPrefix(path, "docs/") {
 			continue // see TestCommandsOfDocumentation
 		}
-		for _, m := range inCode.FindAllSubmatch(r.raw, -1) {
+		for _, m := range inCode.FindAllSubmatch(r.Raw, -1) {
 			commands[html.UnescapeString(string(m[1]))] = path
 		}
 	}

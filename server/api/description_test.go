@@ -1,7 +1,7 @@
 // The OpenAPI description of all routes, made from the table, the views and the schemas of /v3, so that
 // it cannot say anything else than what is served.
 
-package api
+package api_test
 
 import (
 	"maps"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/clusterresources"
 	"github.com/drover-project/drover/server/api/kube"
@@ -266,7 +267,7 @@ func describe() map[string]any {
 	known, paths, schemas := descriptions(), map[string]any{}, map[string]any{}
 	schemas["Error"] = errorSchema()
 	var rest []route.Row
-	for _, row := range table(outline()) {
+	for _, row := range api.Outline() {
 		op, ok := known[row.Pattern]
 		switch {
 		case ok:

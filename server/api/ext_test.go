@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/server/api/management"
+	"github.com/drover-project/drover/test/apibed"
 )
 
 type typedExtToken struct {
@@ -28,38 +29,38 @@ type typedExtToken struct {
 
 // TestExtTokens: tokens and kubeconfigs as newer clients ask for them.
 func TestExtTokens(t *testing.T) {
-	b := newBench(t)
-	administrated(b)
-	cl, _ := harbour(b)
-	annID, ann := b.person("ann", "user")
-	_, ben := b.person("ben", "user-base")
+	b := apibed.New(t)
+	apibed.Administrated(b)
+	cl, _ := apibed.Harbour(b)
+	annID, ann := b.Person("ann", "user")
+	_, ben := b.Person("ben", "user-base")
 	const at = "/apis/ext.cattle.io/v1/tokens"
-	decode := func(r result) typedExtToken {
+	decode := func(r apibed.Result) typedExtToken {
 		t.Helper()
 		var one typedExtToken
-		if err := json.Unmarshal(r.raw, &one); err != nil || one.APIVersion != "ext.cattle.io/v1" || one.Kind != "Token" {
-			t.Fatalf("%v: %d %s", err, r.status, r.raw)
+		if err := json.Unmarshal(r.Raw, &one); err != nil || one.APIVersion != "ext.cattle.io/v1" || one.Kind != "Token" {
+			t.Fatalf("%v: %d %s", err, r.Status, r.Raw)
 		}
 		return one
 	}
-	r := b.request("POST", at, ann, `{"apiVersion":"ext.cattle.io/v1","kind":"Token","spec":{"description":"ci","ttl":3600000}}`)
+	r := b.Request("POST", at, ann, `{"apiVersion":"ext.cattle.io/v1","kind":"Token","spec":{"description":"ci","ttl":3600000}}`)
 	made := decode(r)
-	if r.status != 201 || made.Status.Value == "" || made.Spec.UserID != annID || made.Spec.Enabled == nil || !*made.Spec.Enabled || made.Status.ExpiresAt != start.Add(time.Hour).Format(time.RFC3339) {
-		t.Errorf("%d %s", r.status, r.raw)
+	if r.Status != 201 || made.Status.Value == "" || made.Spec.UserID != annID || made.Spec.Enabled == nil || !*made.Spec.Enabled || made.Status.ExpiresAt != apibed.Start.Add(time.Hour).Format(time.RFC3339) {
+		t.Errorf("%d %s", r.Status, r.Raw)
 	}
 	for _, text := range []string{made.Status.BearerToken, made.Metadata.Name + ":" + made.Status.Value} {
-		if r := b.request("GET", "/v3/users?me=true", text, ""); r.status != 200 || r.data()[0]["id"] != annID {
-			t.Errorf("the token says %d %s", r.status, r.raw)
+		if r := b.Request("GET", "/v3/users?me=true", text, ""); r.Status != 200 || r.Data()[0]["id"] != annID {
+			t.Errorf("the token says %d %s", r.Status, r.Raw)
 		}
 	}
-	one := decode(b.request("GET", at+"/"+made.Metadata.Name, made.Status.BearerToken, ""))
+	one := decode(b.Request("GET", at+"/"+made.Metadata.Name, made.Status.BearerToken, ""))
 	if !one.Status.Current || one.Status.Value != "" || one.Status.BearerToken != "" {
 		t.Errorf("read again: %+v", one)
 	}
-	for token, want := range map[string]bool{ann: true, ben: false, b.admin: true} {
-		r := b.request("GET", at, token, "")
-		if got := strings.Contains(string(r.raw), `"`+made.Metadata.Name+`"`); got != want || r.text("kind") != "TokenList" {
-			t.Errorf("seen %v, want %v: %d %.200s", got, want, r.status, r.raw)
+	for token, want := range map[string]bool{ann: true, ben: false, b.Admin: true} {
+		r := b.Request("GET", at, token, "")
+		if got := strings.Contains(string(r.Raw), `"`+made.Metadata.Name+`"`); got != want || r.Text("kind") != "TokenList" {
+			t.Errorf("seen %v, want %v: %d %.200s", got, want, r.Status, r.Raw)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -76,18 +77,18 @@ func TestExtTokens(t *testing.T) {
 		"no cluster":           {"POST", "/apis/ext.cattle.io/v1/kubeconfigs", ben, `{"spec":{"clusters":["*"]}}`, 422},
 		"an unseen one":        {"POST", "/apis/ext.cattle.io/v1/kubeconfigs", ben, fmt.Sprintf(`{"spec":{"clusters":[%q]}}`, cl.ID), 422},
 	} {
-		if r := b.request(c.method, c.target, c.token, c.body); r.status != c.status || r.text("kind") != "Status" {
-			t.Errorf("%s: %d, want %d: %s", name, r.status, c.status, r.raw)
+		if r := b.Request(c.method, c.target, c.token, c.body); r.Status != c.status || r.Text("kind") != "Status" {
+			t.Errorf("%s: %d, want %d: %s", name, r.Status, c.status, r.Raw)
 		}
 	}
-	if r := b.request("DELETE", at+"/"+made.Metadata.Name, ann, ""); r.status != 200 {
-		t.Errorf("%d %s", r.status, r.raw)
+	if r := b.Request("DELETE", at+"/"+made.Metadata.Name, ann, ""); r.Status != 200 {
+		t.Errorf("%d %s", r.Status, r.Raw)
 	}
-	if r := b.request("GET", "/v3/users?me=true", made.Status.BearerToken, ""); r.status != 401 {
-		t.Errorf("a token that was deleted says %d", r.status)
+	if r := b.Request("GET", "/v3/users?me=true", made.Status.BearerToken, ""); r.Status != 401 {
+		t.Errorf("a token that was deleted says %d", r.Status)
 	}
 
-	r = b.request("POST", "/apis/ext.cattle.io/v1/kubeconfigs", b.admin, `{"spec":{"clusters":["*"],"currentContext":"`+cl.ID+`","ttl":60}}`)
+	r = b.Request("POST", "/apis/ext.cattle.io/v1/kubeconfigs", b.Admin, `{"spec":{"clusters":["*"],"currentContext":"`+cl.ID+`","ttl":60}}`)
 	var made2 struct {
 		Status struct {
 			Value, Summary string
@@ -95,8 +96,8 @@ func TestExtTokens(t *testing.T) {
 		}
 	}
 	var config management.Kubeconfig
-	if err := json.Unmarshal(r.raw, &made2); err != nil || r.status != 201 || len(made2.Status.Tokens) != 2 {
-		t.Fatalf("%d %s", r.status, r.raw)
+	if err := json.Unmarshal(r.Raw, &made2); err != nil || r.Status != 201 || len(made2.Status.Tokens) != 2 {
+		t.Fatalf("%d %s", r.Status, r.Raw)
 	}
 	if err := yaml.Unmarshal([]byte(made2.Status.Value), &config); err != nil {
 		t.Fatal(err)
@@ -105,8 +106,8 @@ func TestExtTokens(t *testing.T) {
 		t.Errorf("%s", made2.Status.Value)
 	}
 	for i, name := range made2.Status.Tokens {
-		d, _ := b.st.Tokens.Get(name)
-		if !d.Value.Expires.Equal(start.Add(time.Minute)) {
+		d, _ := b.State.Tokens.Get(name)
+		if !d.Value.Expires.Equal(apibed.Start.Add(time.Minute)) {
 			t.Errorf("the token ends at %s", d.Value.Expires)
 		}
 		if id := d.Value.ClusterID; id == "" || !strings.HasSuffix(config.Clusters[i].Cluster.Server, "/"+id) {

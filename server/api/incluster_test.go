@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/drover-project/drover/test/apibed"
 )
 
 // kubeAPI is what of a cluster's API the surface /v1 of clusters needs: objects by their paths, in the form of Kubernetes.
@@ -78,7 +80,7 @@ func (k *kubeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // behind is a bench whose cluster harbour has an API that is reached over HTTP.
-func behind(t *testing.T) (*bench, *kubeAPI) {
+func behind(t *testing.T) (*apibed.Bed, *kubeAPI) {
 	k := &kubeAPI{objects: map[string]map[string]any{}}
 	server := httptest.NewServer(k)
 	t.Cleanup(server.Close)
@@ -88,12 +90,12 @@ func behind(t *testing.T) (*bench, *kubeAPI) {
 	}
 	transport := &http.Transport{DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	b := newBenchWith(t, benchOptions{serverURL: "https://drover.example", way: roundTrip(func(r *http.Request) (*http.Response, error) {
+	b := apibed.NewWith(t, apibed.Options{ServerURL: "https://drover.example", Way: roundTrip(func(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
 		r.URL.Scheme, r.URL.Host = to.Scheme, to.Host
 		return transport.RoundTrip(r)
 	})})
-	b.addCluster("harbour", "c-m-h4rb0r55", nil)
+	b.AddCluster("harbour", "c-m-h4rb0r55", nil)
 	return b, k
 }
 
@@ -107,8 +109,8 @@ const harbourV1 = "/k8s/clusters/c-m-h4rb0r55/v1"
 // the root, the schemas that its header names, and then the links of the schema.
 func TestV1OfAClusterAsTerraformAsks(t *testing.T) {
 	b, k := behind(t)
-	root := b.want(200, "GET", harbourV1, "")
-	schemas := strings.TrimPrefix(root.header.Get("X-API-Schemas"), "https://drover.example")
+	root := b.Want(200, "GET", harbourV1, "")
+	schemas := strings.TrimPrefix(root.Header.Get("X-API-Schemas"), "https://drover.example")
 	if schemas != harbourV1+"/schemas" {
 		t.Fatalf("the schemas are at %q", schemas)
 	}
@@ -119,7 +121,7 @@ func TestV1OfAClusterAsTerraformAsks(t *testing.T) {
 			CollectionMethods, ResourceMethods []string
 		}
 	}
-	if err := json.Unmarshal(b.want(200, "GET", schemas, "").raw, &published); err != nil {
+	if err := json.Unmarshal(b.Want(200, "GET", schemas, "").Raw, &published); err != nil {
 		t.Fatal(err)
 	}
 	collections := map[string]string{}
@@ -147,9 +149,9 @@ func TestV1OfAClusterAsTerraformAsks(t *testing.T) {
 				ID, Type string
 				Links    map[string]string
 			}
-			r := b.want(201, "POST", at, c.body)
-			if err := json.Unmarshal(r.raw, &made); err != nil || made.ID != c.name || made.Type != c.id || !strings.Contains(string(r.raw), c.shows) || !strings.Contains(string(r.raw), `"state":{`) {
-				t.Fatalf("%v: %s", err, r.raw)
+			r := b.Want(201, "POST", at, c.body)
+			if err := json.Unmarshal(r.Raw, &made); err != nil || made.ID != c.name || made.Type != c.id || !strings.Contains(string(r.Raw), c.shows) || !strings.Contains(string(r.Raw), `"state":{`) {
+				t.Fatalf("%v: %s", err, r.Raw)
 			}
 			stored, err := json.Marshal(k.objects[c.at])
 			if err != nil || k.objects[c.at] == nil {
@@ -160,21 +162,21 @@ func TestV1OfAClusterAsTerraformAsks(t *testing.T) {
 					t.Errorf("%s reached the cluster: %s", foreign, stored)
 				}
 			}
-			b.want(409, "POST", at, c.body)
+			b.Want(409, "POST", at, c.body)
 			self := strings.TrimPrefix(made.Links["self"], "https://drover.example")
 			if self != at+"/"+c.name {
 				t.Errorf("it is at %s", self)
 			}
-			got := b.want(200, "GET", self, "")
-			b.want(200, "PUT", self, string(got.raw))
+			got := b.Want(200, "GET", self, "")
+			b.Want(200, "PUT", self, string(got.Raw))
 			if again, err := json.Marshal(k.objects[c.at]); err != nil || string(again) != string(stored) {
 				t.Errorf("what was read and written is\n%s, %v, and was\n%s", again, err, stored)
 			}
-			if list := b.want(200, "GET", at+"?filter=metadata.name="+c.name[strings.LastIndex(c.name, "/")+1:], ""); !strings.Contains(string(list.raw), `"id":"`+c.name+`"`) || !strings.Contains(string(list.raw), `"count":1`) {
-				t.Errorf("the list is %s", list.raw)
+			if list := b.Want(200, "GET", at+"?filter=metadata.name="+c.name[strings.LastIndex(c.name, "/")+1:], ""); !strings.Contains(string(list.Raw), `"id":"`+c.name+`"`) || !strings.Contains(string(list.Raw), `"count":1`) {
+				t.Errorf("the list is %s", list.Raw)
 			}
-			b.want(204, "DELETE", self, "")
-			b.want(404, "GET", self, "")
+			b.Want(204, "DELETE", self, "")
+			b.Want(404, "GET", self, "")
 		})
 	}
 	for _, line := range k.seen {
@@ -236,9 +238,9 @@ func TestV1OfAClusterNeverKeepsWaiting(t *testing.T) {
 			if c.method == "" {
 				c.method = "GET"
 			}
-			r := b.request(c.method, c.path, b.admin, c.body)
-			if r.status != c.status || !strings.Contains(string(r.raw), c.says) || c.status != 200 && !strings.Contains(string(r.raw), `"type":"error"`) {
-				t.Errorf("%d %.600s", r.status, r.raw)
+			r := b.Request(c.method, c.path, b.Admin, c.body)
+			if r.Status != c.status || !strings.Contains(string(r.Raw), c.says) || c.status != 200 && !strings.Contains(string(r.Raw), `"type":"error"`) {
+				t.Errorf("%d %.600s", r.Status, r.Raw)
 			}
 		})
 	}
@@ -247,8 +249,8 @@ func TestV1OfAClusterNeverKeepsWaiting(t *testing.T) {
 	k.mu.Unlock()
 	// A person who may not use the cluster is told no more than of one that does not exist, and the cluster is not asked.
 	for path := range map[string]bool{harbourV1: true, harbourV1 + "/secrets": true} {
-		if r := b.request("GET", path, b.user, ""); r.status != 410 {
-			t.Errorf("%s: %d %s", path, r.status, r.raw)
+		if r := b.Request("GET", path, b.User, ""); r.Status != 410 {
+			t.Errorf("%s: %d %s", path, r.Status, r.Raw)
 		}
 	}
 	if len(k.seen) != asked {
@@ -257,10 +259,10 @@ func TestV1OfAClusterNeverKeepsWaiting(t *testing.T) {
 }
 
 func TestV1OfAClusterThatIsAway(t *testing.T) {
-	b := newBench(t)
-	b.addCluster("harbour", "c-m-h4rb0r55", nil)
-	b.want(200, "GET", harbourV1, "")
-	if r := b.get(harbourV1 + "/secrets"); r.status != 503 || !strings.Contains(string(r.raw), "cannot be reached") {
-		t.Errorf("%d %s", r.status, r.raw)
+	b := apibed.New(t)
+	b.AddCluster("harbour", "c-m-h4rb0r55", nil)
+	b.Want(200, "GET", harbourV1, "")
+	if r := b.Get(harbourV1 + "/secrets"); r.Status != 503 || !strings.Contains(string(r.Raw), "cannot be reached") {
+		t.Errorf("%d %s", r.Status, r.Raw)
 	}
 }

@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"fmt"
@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/test/apibed"
 )
 
 // administrators says of a kind that no standard user makes objects of it.
@@ -16,13 +18,13 @@ const administrators = "made by administrators and managers of people alone, who
 // object and what its maker may do with it, and the next request finds it. Each row of the table by which something is made has to
 // be one of the cases, or is named with the reason.
 func TestMakersSeeWhatTheyMake(t *testing.T) {
-	b := newBench(t)
-	administrated(b)
-	_, ann := b.person("ann", "user")
-	cluster := b.request("POST", "/v3/clusters", ann, `{"name":"hers"}`).text("id")
-	project := b.request("POST", "/v3/projects", ann, fmt.Sprintf(`{"clusterId":%q,"name":"hers"}`, cluster)).text("id")
+	b := apibed.New(t)
+	apibed.Administrated(b)
+	_, ann := b.Person("ann", "user")
+	cluster := b.Request("POST", "/v3/clusters", ann, `{"name":"hers"}`).Text("id")
+	project := b.Request("POST", "/v3/projects", ann, fmt.Sprintf(`{"clusterId":%q,"name":"hers"}`, cluster)).Text("id")
 	inProject := strings.Replace(project, ":", "-", 1)
-	b.inCluster()
+	b.InCluster()
 
 	const document = `{"metadata":{"name":"NAME","namespace":"fleet-default"},"spec":{"kubernetesVersion":"v1.34.4+k3s1","rkeConfig":{}}}`
 	const secret = `{"type":"Opaque","metadata":{"name":"NAME","namespace":"fleet-default"},"data":{"key":"dmFsdWU="}}`
@@ -84,35 +86,35 @@ func TestMakersSeeWhatTheyMake(t *testing.T) {
 			}
 			made++
 			name := fmt.Sprintf("a%04d", made)
-			user, _ := b.person("somebody-"+name, "user-base")
+			user, _ := b.Person("somebody-"+name, "user-base")
 			t.Run(name+" "+local+c.pattern, func(t *testing.T) {
-				r := b.request("POST", local+c.target, ann, strings.NewReplacer("NAME", name, "USER", user).Replace(c.body))
-				if r.status != http.StatusCreated || len(r.body) == 0 {
-					t.Fatalf("%d: %s", r.status, r.raw)
+				r := b.Request("POST", local+c.target, ann, strings.NewReplacer("NAME", name, "USER", user).Replace(c.body))
+				if r.Status != http.StatusCreated || len(r.Body) == 0 {
+					t.Fatalf("%d: %s", r.Status, r.Raw)
 				}
-				links, _ := r.body["links"].(map[string]any)
+				links, _ := r.Body["links"].(map[string]any)
 				for _, link := range c.links {
 					if links[link] == nil {
 						t.Errorf("no link %s: %v", link, links)
 					}
 				}
 				at := ""
-				if meta, ok := r.body["metadata"].(map[string]any); ok && c.again != "" {
+				if meta, ok := r.Body["metadata"].(map[string]any); ok && c.again != "" {
 					at = fmt.Sprint(local, c.again, "/", meta["name"])
 				} else if self, ok := links["self"].(string); ok {
-					at = path(t, self)
+					at = apibed.Path(t, self)
 				} else if c.again != "" || c.links != nil {
-					t.Fatalf("the answer does not say where the object is: %s", r.raw)
+					t.Fatalf("the answer does not say where the object is: %s", r.Raw)
 				}
 				if at != "" {
-					if seen := b.request("GET", at, ann, ""); seen.status != http.StatusOK {
-						t.Errorf("GET %s: %d: %s", at, seen.status, seen.raw)
+					if seen := b.Request("GET", at, ann, ""); seen.Status != http.StatusOK {
+						t.Errorf("GET %s: %d: %s", at, seen.Status, seen.Raw)
 					}
 				}
 			})
 		}
 	}
-	for _, row := range b.api.rows {
+	for _, row := range api.Rows(b.Api) {
 		if row.Method == "POST" && row.Access.Verb == auth.Create && covered[strings.TrimPrefix(row.Pattern, "/k8s/clusters/local")] == "" {
 			t.Errorf("POST %s makes something and is no case of this test", row.Pattern)
 		}
@@ -129,11 +131,11 @@ func TestMakersSeeWhatTheyMake(t *testing.T) {
 			body = strings.Replace(document, "NAME", "sideways", 1)
 		}
 		body = strings.Replace(body, "{", `{"apiVersion":"provisioning.cattle.io/v1","kind":"Cluster",`, 1)
-		if r := b.request(method, target, ann, body, header...); r.status != want || len(r.body) == 0 {
-			t.Errorf("%s: %d: %s", target, r.status, r.raw)
+		if r := b.Request(method, target, ann, body, header...); r.Status != want || len(r.Body) == 0 {
+			t.Errorf("%s: %d: %s", target, r.Status, r.Raw)
 		}
-		if r := b.request("GET", read, ann, ""); r.status != http.StatusOK {
-			t.Errorf("GET %s: %d: %s", read, r.status, r.raw)
+		if r := b.Request("GET", read, ann, ""); r.Status != http.StatusOK {
+			t.Errorf("GET %s: %d: %s", read, r.Status, r.Raw)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"maps"
@@ -11,16 +11,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
-	"github.com/drover-project/drover/server/api/kube"
-	"github.com/drover-project/drover/server/api/management"
+	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/api/route"
-	"github.com/drover-project/drover/server/api/steve"
+	"github.com/drover-project/drover/test/apibed"
 	"github.com/drover-project/drover/test/openapi"
 )
 
 // TestOpenAPI: docs/reference/openapi.yaml is current; `go generate ./server/api` renews it.
 func TestOpenAPI(t *testing.T) {
-	if diff := cmp.Diff(drovers(table(outline())), slices.Sorted(maps.Keys(descriptions()))); diff != "" {
+	if diff := cmp.Diff(drovers(api.Outline()), slices.Sorted(maps.Keys(descriptions()))); diff != "" {
 		t.Errorf("routes of the table and of the description differ:\n%s", diff)
 	}
 	got, err := OpenAPI()
@@ -28,7 +27,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join("..", "..", "docs", "reference", "openapi.yaml")
-	if *rewrite {
+	if apibed.Rewriting() {
 		if err := os.WriteFile(path, got, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +58,7 @@ func TestOpenAPIHasAllRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	described := 0
-	for _, row := range table(outline()) {
+	for _, row := range api.Outline() {
 		if undescribed(row.Pattern) {
 			continue
 		}
@@ -87,12 +86,12 @@ func TestOpenAPIHasAllRoutes(t *testing.T) {
 
 // TestOpenAPIIsServed: to everybody who is logged in.
 func TestOpenAPIIsServed(t *testing.T) {
-	b := newBench(t)
-	if r := b.request("GET", "/v3/openapi.json", "", ""); r.status != 401 {
-		t.Errorf("to anybody: %d", r.status)
+	b := apibed.New(t)
+	if r := b.Request("GET", "/v3/openapi.json", "", ""); r.Status != 401 {
+		t.Errorf("to anybody: %d", r.Status)
 	}
-	if r := b.want(200, "GET", "/v3/openapi.json", ""); r.text("openapi") != "3.0.3" || !r.has("paths", "/v3/clusters/{id}") {
-		t.Errorf("%.300s", r.raw)
+	if r := b.Want(200, "GET", "/v3/openapi.json", ""); r.Text("openapi") != "3.0.3" || !r.Has("paths", "/v3/clusters/{id}") {
+		t.Errorf("%.300s", r.Raw)
 	}
 }
 
@@ -115,9 +114,4 @@ func drovers(rows []route.Row) []string {
 	}
 	slices.Sort(patterns)
 	return patterns
-}
-
-// outline is the handlers as far as the table is made of them.
-func outline() handlers {
-	return handlers{v3: &management.API{}, kube: *kube.New(kube.Options{}), v1: steve.New(steve.Options{Others: Options{}.typesOfV1(nil)})}
 }

@@ -1,19 +1,21 @@
-package api
+package api_test
 
 import (
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/drover-project/drover/test/apibed"
 )
 
 // TestNamesOfForeignClustersAreNoOracle: a person who may make clusters asks everything that can be asked of a cluster, about a cluster of
 // another person and about one that does not exist. Status and words are the same.
 func TestNamesOfForeignClustersAreNoOracle(t *testing.T) {
-	b := newBench(t)
-	administrated(b)
-	harbour(b)
-	_, ann := b.person("ann", "user")
+	b := apibed.New(t)
+	apibed.Administrated(b)
+	apibed.Harbour(b)
+	_, ann := b.Person("ann", "user")
 	routes, err := os.ReadFile("testdata/access.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -30,14 +32,14 @@ func TestNamesOfForeignClustersAreNoOracle(t *testing.T) {
 		if method == "PATCH" {
 			header = []string{"Content-Type", "application/merge-patch+json"}
 		}
-		one := b.request(method, fill(target, "harbour"), ann, body("harbour"), header...)
-		other := b.request(method, fill(target, "vacant0"), ann, body("vacant0"), header...)
+		one := b.Request(method, fill(target, "harbour"), ann, body("harbour"), header...)
+		other := b.Request(method, fill(target, "vacant0"), ann, body("vacant0"), header...)
 		asked++
 		if strings.HasPrefix(target, "/dashboard/") { // each page has times and tokens of its own
-			one.raw, other.raw = nil, nil
+			one.Raw, other.Raw = nil, nil
 		}
-		if a, b := same.ReplaceAllString(string(one.raw), "NAME"), same.ReplaceAllString(string(other.raw), "NAME"); one.status != other.status || a != b {
-			t.Errorf("%s %s:\n%d %.300s\n%d %.300s", method, target, one.status, a, other.status, b)
+		if a, b := same.ReplaceAllString(string(one.Raw), "NAME"), same.ReplaceAllString(string(other.Raw), "NAME"); one.Status != other.Status || a != b {
+			t.Errorf("%s %s:\n%d %.300s\n%d %.300s", method, target, one.Status, a, other.Status, b)
 		}
 	}
 	empty := func(string) string { return "{}" }

@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"encoding/json"
@@ -8,19 +8,20 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/test/apibed"
 )
 
 // TestReviewsKnowNamespaces: kubectl auth can-i says yes where the request itself would be allowed.
 func TestReviewsKnowNamespaces(t *testing.T) {
-	b := newBench(t)
-	administrated(b)
-	harbour(b)
+	b := apibed.New(t)
+	apibed.Administrated(b)
+	apibed.Harbour(b)
 	const cluster = "c-m-h4rb0r55"
-	project := b.get("/v3/projects?clusterId=" + cluster).data()[0]["id"].(string)
+	project := b.Get("/v3/projects?clusterId=" + cluster).Data()[0]["id"].(string)
 	inside := strings.Replace(project, ":", "-", 1)
 	in := func(name, body string) string {
-		id, token := b.person(name, "user-base")
-		b.bind(map[bool]string{true: "clusterroletemplatebindings", false: "projectroletemplatebindings"}[strings.Contains(body, "clusterId")], fmt.Sprintf(`{%s,"userId":%q}`, body, id))
+		id, token := b.Person(name, "user-base")
+		b.Bind(map[bool]string{true: "clusterroletemplatebindings", false: "projectroletemplatebindings"}[strings.Contains(body, "clusterId")], fmt.Sprintf(`{%s,"userId":%q}`, body, id))
 		return token
 	}
 	owner := in("owner", `"clusterId":"`+cluster+`","roleTemplateId":"cluster-owner"`)
@@ -42,22 +43,22 @@ func TestReviewsKnowNamespaces(t *testing.T) {
 		{"head", head, "create", "projectroletemplatebindings", inside, "", true},
 		{"head", head, "create", "projectroletemplatebindings", cluster + "-p-other", "", false},
 		{"head", head, "create", "projects", cluster, "", false},
-		{"admin", b.admin, "create", "clusterroletemplatebindings", "", "", true},
-		{"bob", b.user, "create", "projects", cluster, "", false},
+		{"admin", b.Admin, "create", "clusterroletemplatebindings", "", "", true},
+		{"bob", b.User, "create", "projects", cluster, "", false},
 	} {
 		body := fmt.Sprintf(`{"spec":{"resourceAttributes":{"verb":%q,"group":"management.cattle.io","resource":%q,"namespace":%q,"name":%q}}}`, c.verb, c.resource, c.namespace, c.name)
-		r := b.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", c.token, body)
-		if status, _ := r.body["status"].(map[string]any); status["allowed"] != c.want {
-			t.Errorf("%s %s %s %s/%s: %s", c.who, c.verb, c.resource, c.namespace, c.name, r.raw)
+		r := b.Request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", c.token, body)
+		if status, _ := r.Body["status"].(map[string]any); status["allowed"] != c.want {
+			t.Errorf("%s %s %s %s/%s: %s", c.who, c.verb, c.resource, c.namespace, c.name, r.Raw)
 		}
 	}
-	r := b.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", member, `{"spec":{"namespace":"`+cluster+`"}}`)
+	r := b.Request("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", member, `{"spec":{"namespace":"`+cluster+`"}}`)
 	var rules struct {
 		Status struct {
 			ResourceRules []struct{ Verbs, Resources []string }
 		}
 	}
-	if err := json.Unmarshal(r.raw, &rules); err != nil {
+	if err := json.Unmarshal(r.Raw, &rules); err != nil {
 		t.Fatal(err)
 	}
 	may := false
@@ -65,17 +66,17 @@ func TestReviewsKnowNamespaces(t *testing.T) {
 		may = may || slices.Contains(rule.Resources, "projects") && slices.Contains(rule.Verbs, "create")
 	}
 	if !may {
-		t.Errorf("the list leaves out what is allowed in the namespace: %s", r.raw)
+		t.Errorf("the list leaves out what is allowed in the namespace: %s", r.Raw)
 	}
 
 	// Who a user is in a cluster includes the groups of directories.
-	if _, err := b.st.Users.Modify(t.Context(), "u-bob", func(u records.User) (records.User, error) {
+	if _, err := b.State.Users.Modify(t.Context(), "u-bob", func(u records.User) (records.User, error) {
 		u.Groups = []string{"openldap_group://cn=ops"}
 		return u, nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if r := b.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", b.user, `{}`); !strings.Contains(string(r.raw), `"groups":["openldap_group://cn=ops","system:authenticated","system:cattle:authenticated"]`) {
-		t.Errorf("whoami: %s", r.raw)
+	if r := b.Request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", b.User, `{}`); !strings.Contains(string(r.Raw), `"groups":["openldap_group://cn=ops","system:authenticated","system:cattle:authenticated"]`) {
+		t.Errorf("whoami: %s", r.Raw)
 	}
 }

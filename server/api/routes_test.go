@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"fmt"
@@ -13,10 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/plans/objects"
+	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/randomid"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/test/apibed"
 )
 
 // TestAccessOfEveryRoute asks for each row of the table as each kind of caller and holds
@@ -24,41 +26,41 @@ import (
 // checks its own credential and is not in this test; who is let in there is held by the
 // room's own tests.
 func TestAccessOfEveryRoute(t *testing.T) {
-	b := newBench(t)
-	cl, machines := harbour(b)
+	b := apibed.New(t)
+	cl, machines := apibed.Harbour(b)
 	const machineToken = "drover-machine.fleet-default.custom-0f31c2aa9d10.secret"
-	if _, err := b.st.Machines.Modify(t.Context(), machines[0].Key(), func(m records.Machine) (records.Machine, error) {
+	if _, err := b.State.Machines.Modify(t.Context(), machines[0].Key(), func(m records.Machine) (records.Machine, error) {
 		m.TokenHash = randomid.Hash(machineToken)
 		return m, nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	secret := records.PlanSecret{Object: records.Object{Namespace: "fleet-default", Name: machines[0].PlanSecretName()}}
-	if _, err := b.st.PlanSecrets.Create(t.Context(), secret.Key(), secret); err != nil {
+	if _, err := b.State.PlanSecrets.Create(t.Context(), secret.Key(), secret); err != nil {
 		t.Fatal(err)
 	}
-	expired := b.token("user-admin", records.Token{TTLMillis: 1000})
-	b.pass(time.Minute)
+	expired := b.Token("user-admin", records.Token{TTLMillis: 1000})
+	b.Pass(time.Minute)
 	callers := []struct{ name, token string }{
 		{"nobody", ""}, {"wrong", "token-admin:x"}, {"expired", expired}, {"registration", strings.Repeat("x7", 27)}, {"machine", machineToken},
-		{"user", b.user}, {"cluster", b.token("user-admin", records.Token{ClusterID: cl.ID})}, {"admin", b.admin},
+		{"user", b.User}, {"cluster", b.Token("user-admin", records.Token{ClusterID: cl.ID})}, {"admin", b.Admin},
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "%-7s %-78s", "METHOD", "ROUTE")
 	for _, who := range callers {
 		fmt.Fprintf(&out, " %12s", who.name)
 	}
-	for _, row := range b.api.rows {
+	for _, row := range api.Rows(b.Api) {
 		method := strings.Replace(row.Method, "*", "GET", 1)
 		fmt.Fprintf(&out, "\n%-7s %-78s", row.Method, row.Pattern)
 		for i, who := range callers {
-			target, body := b.example(t, method, row.Pattern, i)
-			fmt.Fprintf(&out, " %12d", b.request(method, target, who.token, body).status)
+			target, body := example(t, b, method, row.Pattern, i)
+			fmt.Fprintf(&out, " %12d", b.Request(method, target, who.token, body).Status)
 		}
 	}
 	out.WriteByte('\n')
 	path := filepath.Join("testdata", "access.txt")
-	if *rewrite {
+	if apibed.Rewriting() {
 		if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +76,7 @@ func TestAccessOfEveryRoute(t *testing.T) {
 
 // example is a request that the pattern matches, about something that exists. What may go
 // with the request is made anew for each caller.
-func (b *bench) example(t *testing.T, method, pattern string, n int) (target, body string) {
+func example(t *testing.T, b *apibed.Bed, method, pattern string, n int) (target, body string) {
 	t.Helper()
 	pattern = strings.TrimPrefix(pattern, "/k8s/clusters/local")
 	body = "{}"
@@ -102,7 +104,7 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 	case strings.HasPrefix(pattern, "/apis/ext.cattle.io"):
 		values["{name}"] = "token-admin"
 	case strings.HasPrefix(pattern, "/v3/projects"):
-		values["{id}"] = b.get("/v3/projects").data()[0]["id"].(string)
+		values["{id}"] = b.Get("/v3/projects").Data()[0]["id"].(string)
 		values["{context}"] = values["{id}"]
 	case strings.HasPrefix(pattern, "/v3/clusterregistrationtokens"):
 		values["{id}"] = "c-m-h4rb0r55:default-token"
@@ -119,25 +121,25 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 		values["{version}"] = "v1.34.4+rke2r1"
 	}
 	if strings.Contains(pattern, "objects/") {
-		o := objects.Object{Kind: objects.Secret, Metadata: objects.Metadata{Namespace: "fleet-default", Name: fmt.Sprintf("s-%d", b.st.Store.Revision())}}
-		if _, err := b.st.Objects.Create(t.Context(), o.Key(), o); err != nil {
+		o := objects.Object{Kind: objects.Secret, Metadata: objects.Metadata{Namespace: "fleet-default", Name: fmt.Sprintf("s-%d", b.State.Store.Revision())}}
+		if _, err := b.State.Objects.Create(t.Context(), o.Key(), o); err != nil {
 			t.Fatal(err)
 		}
 		values["{kind}"], values["{name}"] = o.Kind, o.Name
 	}
 	if strings.Contains(pattern, "operations/") {
-		values["{id}"] = b.addOperation(fmt.Sprintf("op-%08d", b.st.Store.Revision()), func(o *operations.Operation) {
-			o.Subject = fmt.Sprintf("fleet-default/made-%d", b.st.Store.Revision())
+		values["{id}"] = b.AddOperation(fmt.Sprintf("op-%08d", b.State.Store.Revision()), func(o *operations.Operation) {
+			o.Subject = fmt.Sprintf("fleet-default/made-%d", b.State.Store.Revision())
 			if strings.HasSuffix(pattern, "retry") {
 				o.State = operations.Failed
 			}
 		}).ID
 	}
-	name := fmt.Sprintf("made-%d-%d", b.st.Store.Revision(), n)
+	name := fmt.Sprintf("made-%d-%d", b.State.Store.Revision(), n)
 	switch {
 	case strings.HasPrefix(pattern, "/v3/clusters/{context}/namespaces"):
 	case method == "DELETE" && strings.Contains(pattern, "clusters"):
-		cl := b.addCluster(name, fmt.Sprintf("c-m-%08d", b.st.Store.Revision()), nil)
+		cl := b.AddCluster(name, fmt.Sprintf("c-m-%08d", b.State.Store.Revision()), nil)
 		values["{id}"], values["{name}"] = cl.ID, name
 		if strings.HasPrefix(pattern, "/apis/management") {
 			values["{name}"] = cl.ID
@@ -146,20 +148,20 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 			values["{id}"] += ":default-token"
 		}
 	case method == "DELETE" && strings.HasPrefix(pattern, "/apis/ext.cattle.io"):
-		values["{name}"] = strings.Split(b.token("user-admin", records.Token{}), ":")[0]
+		values["{name}"] = strings.Split(b.Token("user-admin", records.Token{}), ":")[0]
 	case method == "DELETE" && strings.HasPrefix(pattern, "/v3/nodes"):
-		d, _ := b.st.Clusters.Get("fleet-default/harbour")
-		short := fmt.Sprintf("%012x", b.st.Store.Revision())
-		b.addMachine(d.Value, short, nil)
+		d, _ := b.State.Clusters.Get("fleet-default/harbour")
+		short := fmt.Sprintf("%012x", b.State.Store.Revision())
+		b.AddMachine(d.Value, short, nil)
 		values["{id}"] = "c-m-h4rb0r55:m-" + short
 	case method == "DELETE" && strings.HasPrefix(pattern, "/v3/tokens"):
-		values["{id}"] = strings.Split(b.token("user-admin", records.Token{}), ":")[0]
+		values["{id}"] = strings.Split(b.Token("user-admin", records.Token{}), ":")[0]
 	}
 	switch {
 	case strings.HasPrefix(pattern, "/v3/clusters") && method == "PUT":
 		body = `{"name":"harbour"}`
 	case strings.HasPrefix(pattern, "/apis/provisioning") && method == "PUT":
-		d, _ := b.st.Clusters.Get("fleet-default/harbour")
+		d, _ := b.State.Clusters.Get("fleet-default/harbour")
 		body = fmt.Sprintf(`{"metadata":{"resourceVersion":"%d"},"spec":{"kubernetesVersion":"v1.34.4+k3s1","rkeConfig":{}}}`, d.Revision)
 	case strings.HasPrefix(pattern, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"):
 		body = `{"spec":{"resourceAttributes":{"verb":"get","resource":"secrets"}}}`
@@ -182,12 +184,12 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 
 // TestUnlisted: what has no row is not served, even by a room that would know the path.
 func TestUnlisted(t *testing.T) {
-	b := newBench(t)
+	b := apibed.New(t)
 	for _, target := range []string{"/nothing", "/v2", "/PING/x", "/openapi/v2", "/v1-drover", "/k8s", "/k8s/clusters", "/apis/apps/v1", "/debug/pprof/"} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodGet, target, nil)
-		r.Header.Set("Authorization", "Bearer "+b.admin)
-		b.handler.ServeHTTP(w, r)
+		r.Header.Set("Authorization", "Bearer "+b.Admin)
+		b.Handler.ServeHTTP(w, r)
 		if w.Code != http.StatusNotFound {
 			t.Errorf("%s: status %d", target, w.Code)
 		}
@@ -197,13 +199,13 @@ func TestUnlisted(t *testing.T) {
 // TestWaysInAreRecorded walks the table for what only reads and leads to a host, shows what is on one, or hands out what opens
 // one: the audit log has each use of it. A new row below a machine or a cluster is one of these, or is named here with the reason.
 func TestWaysInAreRecorded(t *testing.T) {
-	b := newBench(t)
+	b := apibed.New(t)
 	harmless := map[string]string{
 		"machines/status": "the agent's own words of what it does", "clusters/preview": "what the server would do",
 		"clusters/window": "a record", "clusters/rehearsals": "a record", "clusters/snapshots": "their records", "clusters/document": "without secrets",
 	}
 	checked := map[string]bool{}
-	for _, row := range b.api.rows {
+	for _, row := range api.Rows(b.Api) {
 		if row.Method != http.MethodGet && row.Method != "*" {
 			continue
 		}

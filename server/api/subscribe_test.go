@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"bufio"
@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/api/k8sobjects"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/test/apibed"
 )
 
 // frame is a frame as a client reads it.
@@ -29,20 +30,20 @@ type frame struct {
 }
 
 // socket opens a websocket as a user.
-func (b *bench) socket(server *httptest.Server, target, token string) (*websocket.Conn, int) {
-	b.t.Helper()
+func socket(b *apibed.Bed, server *httptest.Server, target, token string) (*websocket.Conn, int) {
+	b.T.Helper()
 	header := http.Header{"Authorization": {"Bearer " + token}, "Host": {"drover.example"}}
-	conn, response, err := websocket.DefaultDialer.DialContext(b.t.Context(), "ws"+strings.TrimPrefix(server.URL, "http")+target, header)
+	conn, response, err := websocket.DefaultDialer.DialContext(b.T.Context(), "ws"+strings.TrimPrefix(server.URL, "http")+target, header)
 	if response == nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	discard(response)
+	apibed.Discard(response)
 	if err != nil {
 		return nil, response.StatusCode
 	}
-	b.t.Cleanup(func() { _ = conn.Close() })
+	b.T.Cleanup(func() { _ = conn.Close() })
 	if err := conn.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	return conn, response.StatusCode
 }
@@ -70,37 +71,37 @@ func readNamed(t *testing.T, conn *websocket.Conn, name string) frame {
 	}
 }
 
-func serveBench(b *bench) *httptest.Server {
-	server := httptest.NewServer(b.handler)
-	b.t.Cleanup(server.Close)
+func serveBench(b *apibed.Bed) *httptest.Server {
+	server := httptest.NewServer(b.Handler)
+	b.T.Cleanup(server.Close)
 	return server
 }
 
-func (b *bench) setState(key string, state records.MachineState) {
-	b.t.Helper()
-	if _, err := b.st.Machines.Modify(b.t.Context(), key, func(m records.Machine) (records.Machine, error) {
+func setState(b *apibed.Bed, key string, state records.MachineState) {
+	b.T.Helper()
+	if _, err := b.State.Machines.Modify(b.T.Context(), key, func(m records.Machine) (records.Machine, error) {
 		m.Status.State = state
 		return m, nil
 	}); err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 }
 
 // TestSubscribeShowsWhatGetShows: the data of a change is the whole resource as the
 // same caller reads it, links and actions included.
 func TestSubscribeShowsWhatGetShows(t *testing.T) {
-	b := newBench(t)
+	b := apibed.New(t)
 	server := serveBench(b)
-	conn, _ := b.socket(server, "/v3/subscribe?resourceTypes=node&resourceTypes=cluster&resourceTypes=project", b.admin)
-	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
-	m := b.addMachine(cl, "0f31c2aa9d10", nil)
+	conn, _ := socket(b, server, "/v3/subscribe?resourceTypes=node&resourceTypes=cluster&resourceTypes=project", b.Admin)
+	cl := b.AddCluster("harbour", "c-m-h4rb0r55", apibed.Active)
+	m := b.AddMachine(cl, "0f31c2aa9d10", nil)
 	for _, want := range []string{"cluster c-m-h4rb0r55", "project", "project", "node " + k8sobjects.NodeID(m)} {
 		f := read(t, conn)
 		if f.Name != "resource.change" || !strings.HasPrefix(fmt.Sprint(f.Data["type"], " ", f.Data["id"]), want) || f.Revision == "" {
 			t.Fatalf("frame %+v, want %s", f, want)
 		}
 		self, _ := f.Data["links"].(map[string]any)["self"].(string)
-		got := b.get(strings.TrimPrefix(self, "https://drover.example")).body
+		got := b.Get(strings.TrimPrefix(self, "https://drover.example")).Body
 		if f.Data["type"] == "cluster" { // the machine came after the frame
 			got["nodeCount"], got["driver"], got["provider"], got["info"], got["conditions"] = f.Data["nodeCount"], f.Data["driver"], f.Data["provider"], f.Data["info"], f.Data["conditions"]
 		}
@@ -108,7 +109,7 @@ func TestSubscribeShowsWhatGetShows(t *testing.T) {
 			t.Errorf("%s (-GET +frame):\n%s", want, diff)
 		}
 	}
-	if err := b.st.Machines.Delete(t.Context(), m.Key(), 0); err != nil {
+	if err := b.State.Machines.Delete(t.Context(), m.Key(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if f := read(t, conn); f.Name != "resource.remove" || f.Data["id"] != k8sobjects.NodeID(m) || f.Data["type"] != "node" {
@@ -118,14 +119,14 @@ func TestSubscribeShowsWhatGetShows(t *testing.T) {
 
 // TestSubscribeLosesNothing: 100 changes, the socket is cut, the client goes on where it was.
 func TestSubscribeLosesNothing(t *testing.T) {
-	b := newBench(t)
+	b := apibed.New(t)
 	server := serveBench(b)
-	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
-	b.addMachines(cl, 100)
-	conn, _ := b.socket(server, "/v3/subscribe?resourceTypes=node", b.admin)
+	cl := b.AddCluster("harbour", "c-m-h4rb0r55", apibed.Active)
+	b.AddMachines(cl, 100)
+	conn, _ := socket(b, server, "/v3/subscribe?resourceTypes=node", b.Admin)
 	touch := func(from, to int) {
 		for i := from; i < to; i++ {
-			b.setState(fmt.Sprintf("fleet-default/custom-%012x", i), records.ApplyingPlan)
+			setState(b, fmt.Sprintf("fleet-default/custom-%012x", i), records.ApplyingPlan)
 		}
 	}
 	seen, last := map[string]bool{}, ""
@@ -141,44 +142,44 @@ func TestSubscribeLosesNothing(t *testing.T) {
 	}
 	_ = conn.Close()
 	touch(60, 100)
-	conn, _ = b.socket(server, "/v3/subscribe?resourceTypes=node&since="+last, b.admin)
+	conn, _ = socket(b, server, "/v3/subscribe?resourceTypes=node&since="+last, b.Admin)
 	for len(seen) < 100 {
 		note(read(t, conn))
 	}
 }
 
 func TestSubscribeResync(t *testing.T) {
-	b := newBench(t)
+	b := apibed.New(t)
 	server := serveBench(b)
 	for _, since := range []string{"1", "999999999"} {
-		conn, _ := b.socket(server, "/v3/subscribe?since="+since, b.admin)
+		conn, _ := socket(b, server, "/v3/subscribe?since="+since, b.Admin)
 		if f := read(t, conn); f.Name != "resync" || f.Revision == "" {
 			t.Errorf("since %s: frame %+v", since, f)
 		}
 	}
-	if _, status := b.socket(server, "/v3/subscribe?since=soon", b.admin); status != 422 {
+	if _, status := socket(b, server, "/v3/subscribe?since=soon", b.Admin); status != 422 {
 		t.Errorf("status %d", status)
 	}
 }
 
 // TestSubscribeResyncsAfterRights: what came by rights while a client was away is not among the changes.
 func TestSubscribeResyncsAfterRights(t *testing.T) {
-	b := newBench(t)
-	administrated(b)
+	b := apibed.New(t)
+	apibed.Administrated(b)
 	server := serveBench(b)
-	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
-	id, token := b.person("ann", "user-base")
-	listed := b.st.Store.Revision()
-	b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-member","userId":%q}`, cl.ID, id))
-	conn, _ := b.socket(server, fmt.Sprint("/v3/subscribe?since=", listed), token)
+	cl := b.AddCluster("harbour", "c-m-h4rb0r55", apibed.Active)
+	id, token := b.Person("ann", "user-base")
+	listed := b.State.Store.Revision()
+	b.Bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-member","userId":%q}`, cl.ID, id))
+	conn, _ := socket(b, server, fmt.Sprint("/v3/subscribe?since=", listed), token)
 	if f := read(t, conn); f.Name != "resync" {
 		t.Errorf("frame %+v", f)
 	}
-	conn, _ = b.socket(server, "/v1/subscribe", token)
+	conn, _ = socket(b, server, "/v1/subscribe", token)
 	for _, c := range []struct {
 		since int64
 		want  string
-	}{{listed, "resource.error"}, {b.st.Store.Revision(), "resource.stop"}} {
+	}{{listed, "resource.error"}, {b.State.Store.Revision(), "resource.stop"}} {
 		for _, say := range []string{fmt.Sprintf(`{"resourceType":"management.cattle.io.clusters","resourceVersion":"%d"}`, c.since), `{"resourceType":"management.cattle.io.clusters","stop":true}`} {
 			if err := conn.WriteMessage(websocket.TextMessage, []byte(say)); err != nil {
 				t.Fatal(err)
@@ -199,11 +200,11 @@ func TestSubscribeResyncsAfterRights(t *testing.T) {
 }
 
 func TestSubscribeSelection(t *testing.T) {
-	b := newBench(t)
+	b := apibed.New(t)
 	server := serveBench(b)
-	one := b.addCluster("one", "c-m-11111111", active)
-	two := b.addCluster("two", "c-m-22222222", active)
-	m1, m2 := b.addMachine(one, "000000000001", nil), b.addMachine(two, "000000000002", nil)
+	one := b.AddCluster("one", "c-m-11111111", apibed.Active)
+	two := b.AddCluster("two", "c-m-22222222", apibed.Active)
+	m1, m2 := b.AddMachine(one, "000000000001", nil), b.AddMachine(two, "000000000002", nil)
 	for _, c := range []struct {
 		target string
 		status int
@@ -218,7 +219,7 @@ func TestSubscribeSelection(t *testing.T) {
 		{"/v3/subscribe", 101, []string{k8sobjects.NodeID(m1), k8sobjects.NodeID(m2), "c-m-11111111", "c-m-22222222"}},
 	} {
 		t.Run(c.target, func(t *testing.T) {
-			conn, status := b.socket(server, c.target, b.admin)
+			conn, status := socket(b, server, c.target, b.Admin)
 			if status != c.status {
 				t.Fatalf("status %d", status)
 			}
@@ -226,8 +227,8 @@ func TestSubscribeSelection(t *testing.T) {
 				return
 			}
 			for _, m := range []records.Machine{m1, m2} {
-				b.setState(m.Key(), records.WaitingForPlan)
-				b.setState(m.Key(), records.ApplyingPlan)
+				setState(b, m.Key(), records.WaitingForPlan)
+				setState(b, m.Key(), records.ApplyingPlan)
 			}
 			for _, cl := range []records.Cluster{one, two} {
 				modifyCluster(t, b, cl.Key(), func(x *records.Cluster) { x.Status.Message = c.target })
@@ -266,29 +267,29 @@ func TestSubscribeSelection(t *testing.T) {
 	}
 }
 
-func modifyCluster(t *testing.T, b *bench, key string, change func(*records.Cluster)) {
+func modifyCluster(t *testing.T, b *apibed.Bed, key string, change func(*records.Cluster)) {
 	t.Helper()
-	if _, err := b.st.Clusters.Modify(t.Context(), key, func(c records.Cluster) (records.Cluster, error) { change(&c); return c, nil }); err != nil {
+	if _, err := b.State.Clusters.Modify(t.Context(), key, func(c records.Cluster) (records.Cluster, error) { change(&c); return c, nil }); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // TestSubscribeHidesWhatIsForeign: a user without rights sees only their own tokens.
 func TestSubscribeHidesWhatIsForeign(t *testing.T) {
-	b := newBench(t)
+	b := apibed.New(t)
 	server := serveBench(b)
-	conn, status := b.socket(server, "/v3/subscribe", b.user)
+	conn, status := socket(b, server, "/v3/subscribe", b.User)
 	if status != 101 {
 		t.Fatalf("status %d", status)
 	}
-	harbour(b)
-	b.token("user-admin", records.Token{Name: "token-xxxxx"})
-	b.token("u-bob", records.Token{Name: "token-mine1"})
+	apibed.Harbour(b)
+	b.Token("user-admin", records.Token{Name: "token-xxxxx"})
+	b.Token("u-bob", records.Token{Name: "token-mine1"})
 	if f := read(t, conn); f.Data["id"] != "token-mine1" {
 		t.Errorf("frame %+v", f)
 	}
 	for _, name := range []string{"token-xxxxx", "token-mine1"} {
-		if err := b.auth.RevokeToken(t.Context(), name); err != nil {
+		if err := b.Auth.RevokeToken(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -300,19 +301,19 @@ func TestSubscribeHidesWhatIsForeign(t *testing.T) {
 func TestSubscribeEndsWithTheToken(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		do   func(b *bench)
+		do   func(b *apibed.Bed)
 		code int
 	}{
-		{"revoked", func(b *bench) { _ = b.auth.RevokeToken(b.t.Context(), "token-watch") }, subscribe.CloseExpired},
-		{"expired", func(b *bench) { b.pass(2 * time.Hour) }, subscribe.CloseExpired},
-		{"no longer an administrator", func(b *bench) {
-			_, _ = b.st.Users.Modify(b.t.Context(), "user-admin", func(u records.User) (records.User, error) { u.Admin = false; return u, nil })
+		{"revoked", func(b *apibed.Bed) { _ = b.Auth.RevokeToken(b.T.Context(), "token-watch") }, subscribe.CloseExpired},
+		{"expired", func(b *apibed.Bed) { b.Pass(2 * time.Hour) }, subscribe.CloseExpired},
+		{"no longer an administrator", func(b *apibed.Bed) {
+			_, _ = b.State.Users.Modify(b.T.Context(), "user-admin", func(u records.User) (records.User, error) { u.Admin = false; return u, nil })
 		}, subscribe.CloseDenied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBenchWith(t, benchOptions{serverURL: "https://drover.example", ping: 10 * time.Millisecond})
-			token := b.token("user-admin", records.Token{Name: "token-watch", TTLMillis: time.Hour.Milliseconds()})
-			conn, _ := b.socket(serveBench(b), "/v3/subscribe?resourceTypes=node", token)
+			b := apibed.NewWith(t, apibed.Options{ServerURL: "https://drover.example", Ping: 10 * time.Millisecond})
+			token := b.Token("user-admin", records.Token{Name: "token-watch", TTLMillis: time.Hour.Milliseconds()})
+			conn, _ := socket(b, serveBench(b), "/v3/subscribe?resourceTypes=node", token)
 			readNamed(t, conn, "ping")
 			c.do(b)
 			for {
@@ -332,12 +333,12 @@ func TestSubscribeEndsWithTheToken(t *testing.T) {
 }
 
 func TestSubscribeSteve(t *testing.T) {
-	b := newBench(t)
+	b := apibed.New(t)
 	server := serveBench(b)
-	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
-	listed := b.get("/v1/cluster.x-k8s.io.machines").text("revision")
-	m := b.addMachine(cl, "0f31c2aa9d10", nil)
-	conn, _ := b.socket(server, "/v1/subscribe", b.admin)
+	cl := b.AddCluster("harbour", "c-m-h4rb0r55", apibed.Active)
+	listed := b.Get("/v1/cluster.x-k8s.io.machines").Text("revision")
+	m := b.AddMachine(cl, "0f31c2aa9d10", nil)
+	conn, _ := socket(b, server, "/v1/subscribe", b.Admin)
 	say := func(text string) {
 		if err := conn.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
 			t.Fatal(err)
@@ -365,14 +366,14 @@ func TestSubscribeSteve(t *testing.T) {
 	say(`{"resourceType":"` + clusters + `","stop":true}`)
 	expect("resource.stop", clusters, "")
 	modifyCluster(t, b, cl.Key(), func(c *records.Cluster) { c.Status.Message = "y" })
-	if err := b.st.Machines.Delete(t.Context(), m.Key(), 0); err != nil {
+	if err := b.State.Machines.Delete(t.Context(), m.Key(), 0); err != nil {
 		t.Fatal(err)
 	}
 	expect("resource.remove", machines, m.Key())
 	say(`{"resourceType":"management.cattle.io.clusters","id":"c-m-h4rb0r55","resourceVersion":"1"}`)
 	expect("resource.start", "management.cattle.io.clusters", "")
 	expect("resource.error", "management.cattle.io.clusters", "")
-	if err := b.st.Clusters.Delete(t.Context(), cl.Key(), 0); err != nil {
+	if err := b.State.Clusters.Delete(t.Context(), cl.Key(), 0); err != nil {
 		t.Fatal(err)
 	}
 	expect("resource.remove", "management.cattle.io.clusters", "c-m-h4rb0r55")
@@ -380,7 +381,7 @@ func TestSubscribeSteve(t *testing.T) {
 
 // TestSubscribeByCurl is the test of websockets that is in many guides, with its key of 13 bytes.
 func TestSubscribeByCurl(t *testing.T) {
-	b := newBenchWith(t, benchOptions{serverURL: "https://drover.example", ping: 10 * time.Millisecond})
+	b := apibed.NewWith(t, apibed.Options{ServerURL: "https://drover.example", Ping: 10 * time.Millisecond})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(serveBench(b).URL, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -390,7 +391,7 @@ func TestSubscribeByCurl(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(conn, "GET /v3/subscribe HTTP/1.1\r\nHost: drover.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
-		"Sec-WebSocket-Key: SGVsbG8sIHdvcmxkIQ==\r\nSec-WebSocket-Version: 13\r\nAuthorization: Bearer %s\r\n\r\n", b.admin)
+		"Sec-WebSocket-Key: SGVsbG8sIHdvcmxkIQ==\r\nSec-WebSocket-Version: 13\r\nAuthorization: Bearer %s\r\n\r\n", b.Admin)
 	br := bufio.NewReader(conn)
 	response, err := http.ReadResponse(br, nil)
 	if err != nil || response.StatusCode != http.StatusSwitchingProtocols || response.Header.Get("Sec-WebSocket-Accept") != "qGEgH3En71di5rrssAZTmtRTyFk=" {

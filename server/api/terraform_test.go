@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/drover-project/drover/test/apibed"
 )
 
 // TestTerraformClusterV2 plays rancher2_cluster_v2 for a person who is no administrator: create, the reads of each plan, which find what was
@@ -21,10 +23,13 @@ func TestTerraformClusterV2(t *testing.T) {
 			`"machineGlobalConfig":null,"machineSelectorConfig":[{"config":{"cloud-provider-name":"","protect-kernel-defaults":false}}]}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			administrated(b)
-			_, ann := b.person("ann", "user")
-			ask := func(method, target, body string) result { t.Helper(); return b.request(method, target, ann, body) }
+			b := apibed.New(t)
+			apibed.Administrated(b)
+			_, ann := b.Person("ann", "user")
+			ask := func(method, target, body string) apibed.Result {
+				t.Helper()
+				return b.Request(method, target, ann, body)
+			}
 			// able looks for the methods that the provider needs of the type: a client that has no cluster yet can only make one, and then it reads the schemas again.
 			able := func(collection, resource string) (all string) {
 				t.Helper()
@@ -35,7 +40,7 @@ func TestTerraformClusterV2(t *testing.T) {
 						Links                              map[string]string
 						CollectionMethods, ResourceMethods []string
 					}
-				}](t, ask("GET", path(t, root.header.Get("X-API-Schemas")), ""), 200)
+				}](t, ask("GET", apibed.Path(t, root.Header.Get("X-API-Schemas")), ""), 200)
 				for _, s := range schemas.Data {
 					if s.ID != "provisioning.cattle.io.cluster" {
 						continue
@@ -43,7 +48,7 @@ func TestTerraformClusterV2(t *testing.T) {
 					if !slices.Contains(s.CollectionMethods, collection) || resource != "" && !slices.Contains(s.ResourceMethods, resource) {
 						t.Errorf("the schema has %v and %v, without %s and %s", s.CollectionMethods, s.ResourceMethods, collection, resource)
 					}
-					return path(t, s.Links["collection"])
+					return apibed.Path(t, s.Links["collection"])
 				}
 				t.Fatal("no schema has clusters")
 				return ""
@@ -82,7 +87,7 @@ func TestTerraformClusterV2(t *testing.T) {
 					t.Errorf("what the provider waits for: %v, %+v, %v", created, token, cl.Actions)
 				}
 				if kubeconfig == "" {
-					made := as[struct{ Config string }](t, ask("POST", path(t, cl.Actions["generateKubeconfig"]), ""), 200)
+					made := as[struct{ Config string }](t, ask("POST", apibed.Path(t, cl.Actions["generateKubeconfig"]), ""), 200)
 					_, rest, _ := strings.Cut(made.Config, "token: ")
 					kubeconfig, _, _ = strings.Cut(strings.Trim(rest, `"`), ":")
 				}
@@ -106,8 +111,8 @@ func TestTerraformClusterV2(t *testing.T) {
 			as[struct{}](t, ask("PUT", all+"/fleet-default/pier", body(c.config, version)), 409)
 			as[typedProvisioned](t, ask("PUT", all+"/fleet-default/pier", body(c.config, now)), 200)
 			read(c.config)
-			if r := ask("DELETE", all+"/fleet-default/pier", ""); r.status != 200 {
-				t.Errorf("%d %s", r.status, r.raw)
+			if r := ask("DELETE", all+"/fleet-default/pier", ""); r.Status != 200 {
+				t.Errorf("%d %s", r.Status, r.Raw)
 			}
 			if left := as[typedCluster](t, ask("GET", "/v3/clusters/"+id, ""), 200); left.State != "removing" {
 				t.Errorf("the provider waits for the end of %q, and not of removing", left.State)

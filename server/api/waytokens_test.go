@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"encoding/json"
@@ -10,31 +10,32 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/test/apibed"
 )
 
 // TestTokensOnTheWayIntoACluster: each that is not good has a sentence of its own, in the form that kubectl shows.
 func TestTokensOnTheWayIntoACluster(t *testing.T) {
-	b := newBench(t)
-	administrated(b)
-	harbour(b)
-	id, ann := b.person("ann", "user", "admin")
-	old := b.token(id, records.Token{Name: "token-old", TTLMillis: 1000})
-	other := b.token(id, records.Token{Name: "token-other", ClusterID: "c-m-other234"})
-	gone := b.token(id, records.Token{Name: "token-gone", ClusterID: "c-m-h4rb0r55"})
-	b.pass(time.Minute)
-	if err := b.auth.RevokeToken(t.Context(), "token-gone"); err != nil {
+	b := apibed.New(t)
+	apibed.Administrated(b)
+	apibed.Harbour(b)
+	id, ann := b.Person("ann", "user", "admin")
+	old := b.Token(id, records.Token{Name: "token-old", TTLMillis: 1000})
+	other := b.Token(id, records.Token{Name: "token-other", ClusterID: "c-m-other234"})
+	gone := b.Token(id, records.Token{Name: "token-gone", ClusterID: "c-m-h4rb0r55"})
+	b.Pass(time.Minute)
+	if err := b.Auth.RevokeToken(t.Context(), "token-gone"); err != nil {
 		t.Fatal(err)
 	}
 	const path = "/k8s/clusters/c-m-h4rb0r55/api/v1/pods"
 	check := func(name, token string, code int, reason, sentence string) {
 		t.Helper()
-		r := b.request("GET", path, token, "")
+		r := b.Request("GET", path, token, "")
 		var s struct {
 			Kind, Status, Reason, Message string
 			Code                          int
 		}
-		if err := json.Unmarshal(r.raw, &s); err != nil || r.status != code || s.Code != code || s.Kind != "Status" || s.Status != "Failure" || s.Reason != reason || !strings.Contains(s.Message, sentence) {
-			t.Errorf("%s: %d %s, want %d %s %q", name, r.status, r.raw, code, reason, sentence)
+		if err := json.Unmarshal(r.Raw, &s); err != nil || r.Status != code || s.Code != code || s.Kind != "Status" || s.Status != "Failure" || s.Reason != reason || !strings.Contains(s.Message, sentence) {
+			t.Errorf("%s: %d %s, want %d %s %q", name, r.Status, r.Raw, code, reason, sentence)
 		}
 	}
 	check("none", "", 401, "Unauthorized", "must authenticate")
@@ -44,7 +45,7 @@ func TestTokensOnTheWayIntoACluster(t *testing.T) {
 	check("expired", old, 401, "Unauthorized", "has expired")
 	check("of another cluster", other, 401, "Unauthorized", "limited to cluster c-m-other234")
 	check("a good one, which gets as far as the cluster", ann, 503, "ServiceUnavailable", "cannot be reached")
-	b.want(http.StatusOK, "PUT", "/v3/users/"+id, `{"enabled":false}`)
+	b.Want(http.StatusOK, "PUT", "/v3/users/"+id, `{"enabled":false}`)
 	check("of a disabled user", ann, 401, "Unauthorized", "is disabled")
 }
 
@@ -87,8 +88,8 @@ func (d *dam) Write(p []byte) (int, error) {
 
 // TestWatchersThatNeverRead are left once what they take is full, whichever stream they watch.
 func TestWatchersThatNeverRead(t *testing.T) {
-	b := newBench(t)
-	harbour(b)
+	b := apibed.New(t)
+	apibed.Harbour(b)
 	const kube = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	for _, path := range []string{
 		"/apis/provisioning.cattle.io/v1/clusters" + kube, "/apis/cluster.x-k8s.io/v1beta1/machines" + kube,
@@ -102,9 +103,9 @@ func TestWatchersThatNeverRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Header.Set("Authorization", "Bearer "+b.admin)
+			r.Header.Set("Authorization", "Bearer "+b.Admin)
 			ended := make(chan struct{})
-			go func() { b.handler.ServeHTTP(d, r); close(ended) }()
+			go func() { b.Handler.ServeHTTP(d, r); close(ended) }()
 			for what, done := range map[string]chan struct{}{"is not sent anything": d.full, "goes on": ended} {
 				select {
 				case <-done:
