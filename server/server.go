@@ -29,6 +29,9 @@ const AdminTokenFile = "admin-token"
 // end by themselves; they are cut.
 const shutdownLimit = 3 * time.Second
 
+// recallLimit is how long clients of an earlier server wait for what changed before the start.
+const recallLimit = 5 * time.Second
+
 // Run serves until ctx ends or something fails that the server cannot do without. Its five parts are made in the order in which they need
 // each other, and end in the reverse of it.
 func Run(ctx context.Context, o options.Options) error {
@@ -77,9 +80,18 @@ func serve(parent context.Context, d *data, w *ways, c *controllers, f *surface)
 	run("watch the clusters' nodes", w.clusters.Run)
 	run("publish to other servers which hosts are connected", w.hosts.Run)
 	run("run the workers", c.workers.Run)
-	recall := f.api.Recall()
+	known := make(chan struct{})
+	f.api.Changes().AwaitPast(known)
+	w.plans.Hub().AwaitPast(known)
 	run("recall what changed before the start", func(ctx context.Context) error {
-		if err := recall(ctx); err != nil && ctx.Err() == nil {
+		defer close(known)
+		limited, cancel := context.WithTimeout(ctx, recallLimit)
+		defer cancel()
+		past, after, err := d.state.Store.Past(limited, d.state.Store.Revision())
+		if err == nil {
+			f.api.Changes().Recall(past, after)
+			w.plans.Hub().Recall(past, after)
+		} else if ctx.Err() == nil {
 			d.Logger.Warn("clients that follow changes list everything anew, as what changed before the start is not known", "error", err)
 		}
 		return nil

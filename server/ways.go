@@ -48,7 +48,7 @@ func newWays(ctx context.Context, d *data, i *identity) (w *ways, err error) {
 	w.plans = planapi.New(planapi.Options{
 		State: d.state, Machine: i.machines.MachineByToken, User: i.auth.Authenticate, Until: i.until, Discovery: api.Discovery(), Now: d.Now, Logger: d.Logger,
 	})
-	if w.hosts, err = newHosts(ctx, d, i, w.plans); err != nil {
+	if w.hosts, err = newHosts(ctx, d, i, w.plans.Hub()); err != nil {
 		return nil, err
 	}
 	w.registration = registration.New(registration.Options{

@@ -321,8 +321,8 @@ func Discovery() *discovery.Documents {
 	return discovery.New(append(append([]discovery.Group{planapi.Core()}, kube.Groups()...), access.ExtGroup())...)
 }
 
-// Recall has clients that followed an earlier server go on where they were, as subscribe.Feed.Recall does.
-func (a *API) Recall() (take func(context.Context) error) { return a.feed.Recall() }
+// Changes is what clients follow.
+func (a *API) Changes() *subscribe.Feed { return a.feed }
 
 // Close stops observing the state, and ends what runs beside requests.
 func (a *API) Close() {

@@ -89,16 +89,8 @@ func New(o Options) *API {
 // HTTP server does not know of them: call Close before its Shutdown returns.
 func (a *API) Close() { a.closeOnce.Do(a.hub.Close) }
 
-// Watching says whether the agent of a plan Secret, "<namespace>/<name>", is there: it
-// has its watch open, since when; or since when it has not, zero for never. A watch
-// that ends and is opened again within a few seconds was never gone.
-func (a *API) Watching(secretKey string) (since time.Time, connected bool) {
-	return a.hub.Presence(secretKey)
-}
-
-// OnPresence calls f whenever an agent comes or goes, one call at a time. f must not
-// block. Call OnPresence before the first request is served.
-func (a *API) OnPresence(f func(secretKey string, connected bool)) { a.hub.OnPresence(f) }
+// Hub has the watches that are open.
+func (a *API) Hub() *fanout.Hub { return a.hub }
 
 // Routes adds the paths. Each handler answers every method, so that all refusals have
 // the form that Kubernetes clients read.

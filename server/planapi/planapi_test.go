@@ -52,6 +52,21 @@ func setUp(t testing.TB, options ...option) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	f := serve(t, st, options...)
+	for _, name := range []string{one, two} {
+		f.create(t, name)
+	}
+	return f
+}
+
+// serve is a start of the API over a store.
+func serve(t testing.TB, st *state.State, options ...option) *fixture {
+	t.Helper()
 	o := planapi.Options{
 		State: st,
 		Now:   func() time.Time { return noon },
@@ -78,13 +93,7 @@ func setUp(t testing.TB, options ...option) *fixture {
 		f.client.CloseIdleConnections()
 		f.Close()
 		server.Close()
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
 	})
-	for _, name := range []string{one, two} {
-		f.create(t, name)
-	}
 	return f
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // streamed is how agents with a newer client-go begin.
@@ -204,6 +205,45 @@ func TestResumeReportsRemovals(t *testing.T) {
 	}
 }
 
+// TestResumeAfterARestart: watches go on where an earlier server left them, with what was removed and without what they have; what changed in
+// one transaction that they may have seen in part comes again.
+func TestResumeAfterARestart(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	f.create(t, "custom-000000000003")
+	f.create(t, "custom-000000000004")
+	early := f.state.Store.Revision()
+	since, err := f.state.Store.Commit(t.Context(), f.state.PlanSecrets.Deleting(oneKey, 0), f.state.PlanSecrets.Deleting(namespace+"/"+two+suffix, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.remove(t, namespace+"/custom-000000000003"+suffix)
+
+	again := serve(t, f.state)
+	known := make(chan struct{})
+	again.Hub().AwaitPast(known)
+	go func() {
+		defer close(known)
+		past, after, err := f.state.Store.Past(t.Context(), f.state.Store.Revision())
+		if err != nil {
+			t.Error(err)
+		}
+		again.Hub().Recall(past, after)
+	}()
+	for revision, want := range map[int64][]string{early: {"DELETED 1", "DELETED 2", "DELETED 3"}, since: {"DELETED 1", "DELETED 2", "DELETED 3"}, since + 1: {}} {
+		w := again.watch(t, secrets, "admin", rv(revision))
+		if diff := cmp.Diff(want, w.briefs(t, len(want)), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("from %d: %s", revision, diff)
+		}
+		defer func() {
+			if diff := cmp.Diff([]string{"DELETED 4"}, w.briefs(t, 1)); diff != "" {
+				t.Errorf("from %d, what comes next: %s", revision, diff)
+			}
+		}()
+	}
+	f.remove(t, namespace+"/custom-000000000004"+suffix)
+}
+
 // TestSelectorsFollowLabels: an object that begins or ceases to match comes and goes.
 func TestSelectorsFollowLabels(t *testing.T) {
 	t.Parallel()
@@ -336,24 +376,24 @@ func TestPresence(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	reported := make(presenceLog, 100)
-	f.OnPresence(func(key string, connected bool) {
+	f.Hub().OnPresence(func(key string, connected bool) {
 		reported <- fmt.Sprintf("%s %v", strings.TrimPrefix(key, namespace+"/"), connected)
 	})
-	if since, connected := f.Watching(oneKey); connected || !since.IsZero() {
+	if since, connected := f.Hub().Watching(oneKey); connected || !since.IsZero() {
 		t.Errorf("before the first watch: %v %v", since, connected)
 	}
 	current := rv(f.state.Store.Revision())
 	f.watch(t, secrets, "admin", nameQuery(one)+"&"+current)
 	first := f.watch(t, secrets, one, nameQuery(one)+"&"+current)
 	reported.want(t, one+suffix+" true")
-	if since, connected := f.Watching(oneKey); !connected || !since.Equal(noon) {
+	if since, connected := f.Hub().Watching(oneKey); !connected || !since.Equal(noon) {
 		t.Errorf("with a watch: %v %v", since, connected)
 	}
 	first.cancel()
 	first.end(t)
 	second := f.watch(t, secrets, one, nameQuery(one)+"&"+current+"&timeoutSeconds=1")
 	second.end(t) // about a second later
-	if _, connected := f.Watching(oneKey); !connected {
+	if _, connected := f.Hub().Watching(oneKey); !connected {
 		t.Error("gone right after its watch ended in order, although agents open a new one then")
 	}
 	f.watch(t, secrets, two, nameQuery(two)+"&"+current)

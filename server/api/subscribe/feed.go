@@ -4,7 +4,6 @@
 package subscribe
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -152,28 +151,15 @@ func follow[T any](f *Feed, collection string, in *store.Collection[T], kept fun
 	}))
 }
 
-// Recall is called before the first client is served. Clients which followed an earlier server wait from then on until take has put what changed
-// before the feed began into it, as far as the store still knows it, and go on where they were. The error of take says that the store
-// does not answer in five seconds; clients list anew then.
-func (f *Feed) Recall() (take func(context.Context) error) {
-	known := f.Log.AwaitPast()
-	return func(ctx context.Context) error {
-		defer known()
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		past, after, err := f.state.Store.Past(ctx, f.began)
-		if err != nil {
-			return err
+// Recall takes what changed before the feed began and after a revision, so that clients which followed an earlier server go on where they were.
+func (f *Feed) Recall(past []store.PastChange, after int64) {
+	var changes []Change
+	for _, p := range past {
+		if kept := f.kept[p.Collection]; kept != nil && p.Revision <= f.began {
+			changes = append(changes, Change{Revision: p.Revision, Collection: p.Collection, Key: p.Key, Created: p.Created, Removed: kept(p.Removed)})
 		}
-		var changes []Change
-		for _, p := range past {
-			if kept := f.kept[p.Collection]; kept != nil {
-				changes = append(changes, Change{Revision: p.Revision, Collection: p.Collection, Key: p.Key, Created: p.Created, Removed: kept(p.Removed)})
-			}
-		}
-		f.Log.Recall(changes, after)
-		return nil
 	}
+	f.Log.Recall(changes, after)
 }
 
 // SameRights says that nothing since a place in the log concerns what the caller may see. What came or went by rights while a client was away is not among the

@@ -60,8 +60,8 @@ type Log struct {
 	first   int64 // the number of changes[0]; numbers count from 0 without gaps
 	floor   int64 // a client that has seen this revision or a later one can go on
 	head    int64
-	more    chan struct{} // closed by the next change, then replaced
-	past    chan struct{} // closed when what was before the log began is in it, or will not be; nil when that is not awaited
+	more    chan struct{}   // closed by the next change, then replaced
+	past    <-chan struct{} // closed when what was before the log began is in it, or will not be; nil when that is not awaited
 }
 
 // NewLog makes a log; now is the clock.
@@ -77,12 +77,11 @@ func (l *Log) Begin(revision int64) {
 	l.floor, l.head = revision, max(l.head, revision)
 }
 
-// AwaitPast has clients that saw something before the log began wait until known is called.
-func (l *Log) AwaitPast() (known func()) {
+// AwaitPast has clients that saw something before the log began wait until known is closed.
+func (l *Log) AwaitPast(known <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.past = make(chan struct{})
-	return sync.OnceFunc(func() { close(l.past) })
+	l.past = known
 }
 
 // lock locks the log once what is needed to go on after a revision is in it.

@@ -69,7 +69,8 @@ func TestRecall(t *testing.T) {
 	l.Add(Change{Revision: 9, Key: "c"}) // by an observer that came first
 	l.Begin(10)
 	l.Add(Change{Revision: 12, Key: "e"})
-	known := l.AwaitPast()
+	known := make(chan struct{})
+	l.AwaitPast(known)
 	waited := make(chan bool)
 	go func() {
 		_, ok := l.Since(7)
@@ -79,8 +80,8 @@ func TestRecall(t *testing.T) {
 		t.Error("a client that saw nothing from before the log began waits for what was before")
 	}
 	l.Recall([]Change{{Revision: 7, Key: "a"}, {Revision: 8, Key: "b"}, {Revision: 9, Key: "c"}, {Revision: 10, Key: "d"}}, 6)
+	close(known)
 	for revision, want := range map[int64]string{5: "lost", 6: "abcde", 8: "cde", 10: "e", 12: ""} {
-		known()
 		got := "lost"
 		if cursor, ok := l.After(revision); ok {
 			changes, _, _, _, known := l.Next(cursor)

@@ -295,7 +295,7 @@ func TestClientThatLeaves(t *testing.T) {
 			if !<-notified {
 				t.Fatal("not there")
 			}
-			if _, connected := f.Presence("ns/a"); !connected {
+			if _, connected := f.Watching("ns/a"); !connected {
 				t.Error("Presence does not know")
 			}
 			if how == "closes" {
@@ -306,7 +306,7 @@ func TestClientThatLeaves(t *testing.T) {
 			if <-notified {
 				t.Error("notified again that it is there")
 			}
-			if since, connected := f.Presence("ns/a"); connected || since.IsZero() {
+			if since, connected := f.Watching("ns/a"); connected || since.IsZero() {
 				t.Errorf("Presence says %v %v", since, connected)
 			}
 		})

@@ -88,8 +88,10 @@ type Hub struct {
 	byKey      map[string][]*stream
 	wide       map[*stream]struct{} // those of more than one Secret
 	tombstones []tombstone          // oldest first
-	// floor is the revision up to which removals may be forgotten.
-	floor int64
+	// floor is the revision up to which removals may be forgotten, and began what it was at first. past is closed when removals of before are
+	// known, or will not be; nil when that is not awaited.
+	floor, began int64
+	past         <-chan struct{}
 	// shared are the newest revisions in which several Secrets changed, oldest first, and
 	// sharedFloor the newest one that is forgotten. A watch of several Secrets that was cut
 	// between the events of such a revision has seen some of them only.
@@ -119,16 +121,16 @@ func New(o Options) *Hub {
 	h.stop = o.Secrets.Observe(h.observe)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.floor = max(h.floor, o.Store.Revision())
+	h.began = max(h.floor, o.Store.Revision())
+	h.floor = h.began
 	return h
 }
 
-// Presence says whether the agent of a Secret is there and since when; when it is not,
-// since is when its last watch ended, zero for never.
-func (h *Hub) Presence(key string) (since time.Time, connected bool) { return h.presence.of(key) }
+// Watching says whether the agent of a plan Secret, "<namespace>/<name>", is there: it has its watch open, since when; or since when it has not,
+// zero for never. A watch that ends and is opened again within a few seconds was never gone.
+func (h *Hub) Watching(key string) (since time.Time, connected bool) { return h.presence.of(key) }
 
-// OnPresence calls f whenever an agent comes or goes, one call at a time. f must not
-// block.
+// OnPresence calls f whenever an agent comes or goes, one call at a time. f must not block. It is called before the first watch is served.
 func (h *Hub) OnPresence(f func(key string, connected bool)) { h.presence.subscribe(f) }
 
 // observe runs in the store's view, one change after the other.
@@ -156,13 +158,17 @@ func (h *Hub) observe(e store.Event[records.PlanSecret]) {
 // noteShared remembers a revision that the change before had too. h.mu is held.
 func (h *Hub) noteShared(revision int64) {
 	if n := len(h.shared); revision == h.newest && (n == 0 || h.shared[n-1] != revision) {
-		if n == maxShared {
-			h.sharedFloor = h.shared[0]
-			h.shared = slices.Delete(h.shared, 0, 1)
-		}
-		h.shared = append(h.shared, revision)
+		h.share(revision)
 	}
 	h.newest = revision
+}
+
+func (h *Hub) share(revision int64) {
+	if len(h.shared) == maxShared {
+		h.sharedFloor = h.shared[0]
+		h.shared = slices.Delete(h.shared, 0, 1)
+	}
+	h.shared = append(h.shared, revision)
 }
 
 func (h *Hub) bury(t tombstone) {
@@ -210,8 +216,51 @@ func (h *Hub) add(s *stream, since int64) (gone []tombstone, from int64, complet
 // Remembers says whether all removals after a revision are known.
 func (h *Hub) Remembers(since int64) bool {
 	h.mu.Lock()
+	if past := h.past; since < h.floor && past != nil {
+		h.mu.Unlock()
+		<-past
+		h.mu.Lock()
+	}
 	defer h.mu.Unlock()
 	return since >= h.floor
+}
+
+// AwaitPast has watches that saw something before the hub began wait until known is closed.
+func (h *Hub) AwaitPast(known <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.past = known
+}
+
+// Recall takes what changed before the hub began and after a revision, in the order of revisions, unless the hub has forgotten removals meanwhile.
+func (h *Hub) Recall(past []store.PastChange, after int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.floor != h.began || after >= h.floor {
+		return
+	}
+	tombstones, shared, newest := h.tombstones, h.shared, h.newest
+	h.tombstones, h.shared, h.newest, h.floor, h.sharedFloor = nil, nil, 0, after, after
+	for _, p := range past {
+		if p.Collection != h.options.Secrets.Name() || p.Revision > h.began {
+			continue
+		}
+		h.noteShared(p.Revision)
+		if last, gone := p.Removed.(records.PlanSecret); gone {
+			h.bury(tombstone{revision: p.Revision, key: p.Key, object: last.Object})
+		}
+	}
+	for _, t := range tombstones {
+		if t.revision > h.began { // the others came twice
+			h.bury(t)
+		}
+	}
+	for _, revision := range shared {
+		if revision > h.began {
+			h.share(revision)
+		}
+	}
+	h.newest = max(h.newest, newest)
 }
 
 // surplus is the machine's streams of a key that have to give way, oldest first.

@@ -48,7 +48,7 @@ func TestAHostWithoutPowerIsGone(t *testing.T) {
 			if there := <-notified; there {
 				t.Fatal("it came again")
 			}
-			since, there := f.Presence("ns/a")
+			since, there := f.Watching("ns/a")
 			if late := since.Sub(fell); there || late > time.Second {
 				t.Errorf("there: %t, gone since %s after it fell", there, late)
 			}
