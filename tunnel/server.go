@@ -91,7 +91,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		one.socket.silence = s.silence
 		one.socket.watch()
 		one.socket.opened = func() { s.prove(proving, &proved, one) }
-		stop = context.AfterFunc(r.Context(), func() { one.socket.dismiss(1001, farewell(r.Context())) })
+		stop = context.AfterFunc(r.Context(), func() {
+			reason := farewell(r.Context())
+			s.remove(one, reason) // before the host hears of it: what the subject has next is not this tunnel
+			one.socket.dismiss(1001, reason)
+		})
 		return one.socket
 	}}, r)
 	stop()
