@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/rke1/desired"
+	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/test/bed"
 	"github.com/drover-project/drover/test/rke1bed"
 	"github.com/drover-project/drover/test/rke1images"
@@ -186,6 +187,9 @@ func (y *rkeYard) containers() map[string]string {
 		}
 		for line := range strings.Lines(out) {
 			name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if rest == "" || strings.HasPrefix(name, nodeconfig.LinkerPrefix) && strings.HasSuffix(rest, " running") {
+				continue // it is gone by now, or soon
+			}
 			if name == desired.ControllerManager || name == desired.Scheduler {
 				rest, _, _ = strings.Cut(rest, " ") // on a busy machine they lose their lease, end by themselves, and Docker starts them
 			}
