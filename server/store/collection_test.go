@@ -272,6 +272,9 @@ func TestObserversFindAllOfARevision(t *testing.T) {
 			if d, ok := other.Get(e.Key); !ok || d.Revision != e.Revision {
 				missing <- e.Key
 			}
+			if newest, reached := s.Newest(), s.Revision(); newest != e.Revision || reached >= newest {
+				t.Errorf("the newest that can be read is of %d and the view at %d, while observers are told of %d", newest, reached, e.Revision)
+			}
 		}
 	}
 	plain.Observe(look(secret))
