@@ -161,10 +161,10 @@ func TestLinksFollowRights(t *testing.T) {
 		t.Error("an administrator is not offered to create")
 	}
 	r := b.Request("GET", "/v3/clusterregistrationtokens", b.User, "")
-	if _, ok := r.Body["createTypes"]; ok || string(r.Raw[:1]) != "{" || r.Ids() != "" {
+	if _, ok := r.Body["createTypes"]; ok || string(r.Raw[:1]) != "{" || r.IDs() != "" {
 		t.Errorf("a user is offered to create: %s", r.Raw)
 	}
-	if r := b.Request("GET", "/v1/schemas", b.User, ""); r.Ids() != "management.cattle.io.setting secret management.cattle.io.token management.cattle.io.preference userpreference management.cattle.io.feature "+
+	if r := b.Request("GET", "/v1/schemas", b.User, ""); r.IDs() != "management.cattle.io.setting secret management.cattle.io.token management.cattle.io.preference userpreference management.cattle.io.feature "+
 		"management.cattle.io.fleetworkspace catalog.cattle.io.uiplugin catalog.cattle.io.clusterrepo cluster.x-k8s.io.machinedeployment rke.cattle.io.rkecontrolplane ext.cattle.io.kubeconfig" { // which everybody may read, of Secrets, tokens and preferences their own
 		t.Errorf("a user sees types of /v1: %s", r.Raw)
 	}

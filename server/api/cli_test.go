@@ -430,7 +430,7 @@ func TestCLICommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		ca, err := base64.StdEncoding.DecodeString(k.Clusters[0].Cluster.CAData)
-		if err != nil || string(ca) != apibed.CaPEM || k.Clusters[0].Cluster.Server != "https://drover.example/k8s/clusters/"+cl.ID || k.CurrentContext != "harbour" {
+		if err != nil || string(ca) != apibed.CACerts || k.Clusters[0].Cluster.Server != "https://drover.example/k8s/clusters/"+cl.ID || k.CurrentContext != "harbour" {
 			t.Errorf("%s", out.Config)
 		}
 		name, _, _ := strings.Cut(k.Users[0].User.Token, ":")

@@ -67,7 +67,7 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 			t.Errorf("%s: status %d: %s", path, r.Status, r.Raw)
 		}
 	}
-	for _, row := range api.Rows(b.Api) {
+	for _, row := range api.Rows(b.API) {
 		pattern, ours := strings.CutPrefix(row.Pattern, "/dashboard/")
 		if !ours || row.Method != http.MethodGet || slices.Contains([]string{"login", "assets/{name}", "{rest...}"}, pattern) {
 			continue

@@ -73,13 +73,13 @@ func TestNamespaces(t *testing.T) {
 		}
 		return r
 	}
-	if got := status(b.Admin, "GET", "", "", 200).Ids(); got != "loose lost vault web" {
+	if got := status(b.Admin, "GET", "", "", 200).IDs(); got != "loose lost vault web" {
 		t.Errorf("the administrator sees %s", got)
 	}
-	if got := status(ann, "GET", "", "", 200).Ids(); got != "vault web" {
+	if got := status(ann, "GET", "", "", 200).IDs(); got != "vault web" {
 		t.Errorf("ann sees %s", got)
 	}
-	if got := status(ann, "GET", "?projectId="+shop+"&"+apibed.ListQ, "", 200).Ids(); got != "web" {
+	if got := status(ann, "GET", "?projectId="+shop+"&"+apibed.ListQ, "", 200).IDs(); got != "web" {
 		t.Errorf("of the project ann sees %s", got)
 	}
 	var one typedNamespace

@@ -176,7 +176,7 @@ func TestBrowserSession(t *testing.T) {
 	if len(cookies) < 2 || len(csrf) != 32 {
 		t.Fatalf("cookies %v", cookies)
 	}
-	if r := browse(b, "GET", "/v3/users?me=true", "", cookies, ""); r.Ids() != "user-admin" {
+	if r := browse(b, "GET", "/v3/users?me=true", "", cookies, ""); r.IDs() != "user-admin" {
 		t.Errorf("reading: %s", r.Raw)
 	}
 	if r := browse(b, "POST", "/v3/tokens", `{}`, cookies, ""); r.Status != 422 || r.Text("code") != "InvalidCSRFToken" {
@@ -280,8 +280,8 @@ func TestTokens(t *testing.T) {
 		if r := b.Request("DELETE", "/v3/tokens/token-admin", b.User, ""); r.Status != 404 {
 			t.Errorf("%d", r.Status)
 		}
-		if r := b.Request("GET", "/v3/tokens", b.User, ""); r.Ids() != "token-boblo" {
-			t.Errorf("%s", r.Ids())
+		if r := b.Request("GET", "/v3/tokens", b.User, ""); r.IDs() != "token-boblo" {
+			t.Errorf("%s", r.IDs())
 		}
 	})
 	t.Run("life", func(t *testing.T) {
@@ -329,11 +329,11 @@ func TestPasswords(t *testing.T) {
 	if r := b.Request("POST", apibed.LoginTarget, "", `{"username":"bob","password":"battery staple"}`); r.Status != 201 {
 		t.Errorf("login: %s", r.Raw)
 	}
-	if r := b.Get("/v3/users?username=admin"); r.Ids() != "user-admin" {
-		t.Errorf("by name: %s", r.Ids())
+	if r := b.Get("/v3/users?username=admin"); r.IDs() != "user-admin" {
+		t.Errorf("by name: %s", r.IDs())
 	}
-	if r := b.Get("/v3/users?me=true"); r.Ids() != "user-admin" {
-		t.Errorf("me: %s", r.Ids())
+	if r := b.Get("/v3/users?me=true"); r.IDs() != "user-admin" {
+		t.Errorf("me: %s", r.IDs())
 	}
 }
 

@@ -114,7 +114,7 @@ func TestMakersSeeWhatTheyMake(t *testing.T) {
 			})
 		}
 	}
-	for _, row := range api.Rows(b.Api) {
+	for _, row := range api.Rows(b.API) {
 		if row.Method == "POST" && row.Access.Verb == auth.Create && covered[strings.TrimPrefix(row.Pattern, "/k8s/clusters/local")] == "" {
 			t.Errorf("POST %s makes something and is no case of this test", row.Pattern)
 		}

@@ -50,7 +50,7 @@ func TestAccessOfEveryRoute(t *testing.T) {
 	for _, who := range callers {
 		fmt.Fprintf(&out, " %12s", who.name)
 	}
-	for _, row := range api.Rows(b.Api) {
+	for _, row := range api.Rows(b.API) {
 		method := strings.Replace(row.Method, "*", "GET", 1)
 		fmt.Fprintf(&out, "\n%-7s %-78s", row.Method, row.Pattern)
 		for i, who := range callers {
@@ -205,7 +205,7 @@ func TestWaysInAreRecorded(t *testing.T) {
 		"clusters/window": "a record", "clusters/rehearsals": "a record", "clusters/snapshots": "their records", "clusters/document": "without secrets",
 	}
 	checked := map[string]bool{}
-	for _, row := range api.Rows(b.Api) {
+	for _, row := range api.Rows(b.API) {
 		if row.Method != http.MethodGet && row.Method != "*" {
 			continue
 		}

@@ -184,7 +184,7 @@ func TestBadJourneys(t *testing.T) {
 		t.Errorf("a directory that fails: %s", got)
 	}
 	g.Refuse("")
-	b.At = b.At.Add(11 * time.Minute)
+	b.Pass(11 * time.Minute)
 	if r := b.Request("GET", back, "", "", "Cookie", cookie); r.Status != 422 || !strings.Contains(string(r.Raw), "its time is over") {
 		t.Errorf("late: %d %s", r.Status, r.Raw)
 	}
@@ -505,7 +505,7 @@ func TestATokenOfSomebodyElse(t *testing.T) {
 func TestWhomDirectoriesAreAskedAbout(t *testing.T) {
 	b, g := outsiders(t, "")
 	add := func(id string, disabled bool) {
-		u := records.User{ID: id, Username: id, Elsewhere: []string{"github_user://" + id}, Disabled: disabled, Asked: b.At.Add(-48 * time.Hour)}
+		u := records.User{ID: id, Username: id, Elsewhere: []string{"github_user://" + id}, Disabled: disabled, Asked: b.Now().Add(-48 * time.Hour)}
 		if _, err := b.State.Users.Create(t.Context(), id, u); err != nil {
 			t.Fatal(err)
 		}

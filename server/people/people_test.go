@@ -34,7 +34,7 @@ func TestTwoPeople(t *testing.T) {
 	ours := d.Value.ID
 
 	// Who makes a cluster owns it, with the answer.
-	if got := status(ann, "GET", "/v3/clusters", "", 200).Ids(); got != ours {
+	if got := status(ann, "GET", "/v3/clusters", "", 200).IDs(); got != ours {
 		t.Errorf("ann sees %s", got)
 	}
 	if r := status(ann, "GET", "/v1-drover/clusters", "", 200); r.Body["total"] != float64(1) {
@@ -92,7 +92,7 @@ func TestTwoPeople(t *testing.T) {
 	// A project shows its cluster's record and nothing else of it.
 	project := d.Value.Projects.Default
 	status(ann, "POST", "/v3/projectroletemplatebindings", fmt.Sprintf(`{"projectId":%q,"roleTemplateId":"read-only","userPrincipalId":"local://%s"}`, project, benID), 201)
-	if r := status(ben, "GET", "/v3/projects", "", 200); r.Ids() != project {
+	if r := status(ben, "GET", "/v3/projects", "", 200); r.IDs() != project {
 		t.Errorf("ben's projects: %s", r.Raw)
 	}
 	status(ben, "GET", "/v3/clusters/"+ours, "", 200)

@@ -69,8 +69,8 @@ func Rewriting() bool {
 	return f != nil && f.Value.String() == "true"
 }
 
-// CaPEM stands for the PEM of a CA: the API hands it on and never reads it.
-const CaPEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+// CACerts stands for the PEM of a CA: the API hands it on and never reads it.
+const CACerts = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 
 // Start is when a bed begins.
 var Start = time.Date(2026, 9, 1, 10, 0, 0, 0, time.UTC)
@@ -79,7 +79,7 @@ var Start = time.Date(2026, 9, 1, 10, 0, 0, 0, time.UTC)
 type Bed struct {
 	// dir is what the store has on disk.
 	dir string
-	// clusterCA are the CAs of clusters, awaited the tokens that were waited for, and lost why they did not arrive.
+	// ClusterCA are the CAs of clusters, Awaited the tokens that were waited for, and Lost why they did not arrive.
 	ClusterCA map[records.ClusterKey]string
 	Awaited   []string
 	Lost      error
@@ -88,27 +88,27 @@ type Bed struct {
 	State     *state.State
 	Auth      *auth.Auth
 	Settings  *settings.Settings
-	Api       *api.API
+	API       *api.API
 	Events    *events.Log
 	Audit     *audit.Log
 	Handler   http.Handler
 	Logs      *syncBuffer
 
 	mu sync.Mutex
-	At time.Time
+	at time.Time
 
 	Admin, User string // texts of tokens
 
-	// presence is who is connected, and releases what the agents of tunnels are of, by their subjects.
+	// Presence is who is connected, and Releases what the agents of tunnels are of, by their subjects.
 	Presence *hosts.Presence
 	Releases map[string]string
 	Leader   string
 
-	// known are the versions that there are, and versionsChanged says that they are others.
+	// Known are the versions that there are, and VersionsChanged says that they are others.
 	Known           atomic.Pointer[versions.Data]
 	VersionsChanged func()
 
-	// client and clusterAPI stand for the way to the clusters; nil reaches none.
+	// Client and ClusterAPI stand for the way to the clusters; nil reaches none.
 	Client     func(records.ClusterKey) (kubernetes.Interface, error)
 	ClusterAPI func(records.ClusterKey) observed.API
 
@@ -119,7 +119,7 @@ type Bed struct {
 	Tunnels  func(context.Context) []hosts.HeldTunnels
 	Workers  []hosts.Said[[]reconcile.Status]
 
-	// versionStatus is where the version data are from.
+	// VersionStatus is where the version data are from.
 	VersionStatus versions.Status
 }
 
@@ -144,14 +144,14 @@ func (s *syncBuffer) String() string {
 func (b *Bed) Now() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.At
+	return b.at
 }
 
 // Pass lets time pass.
 func (b *Bed) Pass(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.At = b.At.Add(d)
+	b.at = b.at.Add(d)
 }
 
 // Options are what is other than usual.
@@ -159,7 +159,7 @@ type Options struct {
 	ServerURL string
 	Environ   map[string]string
 	Proxy     http.HandlerFunc
-	// way is to the APIs of all clusters; nil reaches none.
+	// Way is to the APIs of all clusters; nil reaches none.
 	Way  http.RoundTripper
 	Ping time.Duration
 }
@@ -176,7 +176,7 @@ func NewWith(t testing.TB, o Options) *Bed {
 	if t, ok := t.(*testing.T); ok {
 		t.Parallel() // most of a test's time is etcd's waiting for its own election
 	}
-	b := &Bed{T: t, dir: t.TempDir(), At: Start, Logs: &syncBuffer{}}
+	b := &Bed{T: t, dir: t.TempDir(), at: Start, Logs: &syncBuffer{}}
 	b.open()
 	t.Cleanup(b.close)
 	st := b.State
@@ -226,7 +226,7 @@ func (b *Bed) wire(o Options) {
 	}
 	b.Known.Store(known)
 	log := slog.New(slog.NewTextHandler(b.Logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	b.Settings = settings.New(b.State.Settings, func(name string) string { return o.Environ[name] }, settings.Defaults{ServerURL: o.ServerURL, CACerts: CaPEM, Version: "v0.1.0"})
+	b.Settings = settings.New(b.State.Settings, func(name string) string { return o.Environ[name] }, settings.Defaults{ServerURL: o.ServerURL, CACerts: CACerts, Version: "v0.1.0"})
 	b.Auth = auth.New(b.State, b.Now, log)
 	b.Auth.UnsafeCheapPasswords()
 	b.Auth.MaxTokens = quotas.New(b.State, b.Settings).TokensPerPerson
@@ -298,7 +298,7 @@ func (b *Bed) wire(o Options) {
 	}
 	options.Rehearsals = &rehearsals.Service{ // of whose fleets all agents are away
 		State: b.State, Snapshots: &etcdops.Service{State: b.State, Now: b.Now}, Watching: func(string) (time.Time, bool) { return time.Time{}, false }, Now: b.Now,
-		Server: func() (url, ca string) { return o.ServerURL, CaPEM }, Logger: log, InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" },
+		Server: func() (url, ca string) { return o.ServerURL, CACerts }, Logger: log, InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" },
 	}
 	ways := &kubeproxy.Proxy{State: b.State, Logger: log, Membership: &state.Membership{State: b.State, Now: b.Now}, Refused: func(records.ClusterKey, string, string) {},
 		Way: func(records.ClusterKey, downstream.Credentials) http.RoundTripper { return o.Way },
@@ -316,11 +316,11 @@ func (b *Bed) wire(o Options) {
 		b.Awaited = append(b.Awaited, string(key)+" "+token)
 		return b.Lost
 	}
-	if b.Api, err = api.New(options); err != nil {
+	if b.API, err = api.New(options); err != nil {
 		b.T.Fatal(err)
 	}
-	b.T.Cleanup(b.Api.Close)
-	b.Handler = b.Api.Handler()
+	b.T.Cleanup(b.API.Close)
+	b.Handler = b.API.Handler()
 }
 
 // onHosts leads to hosts as the bed has it, and inClusters to clusters' APIs.
@@ -499,7 +499,7 @@ type Result struct {
 	Body   map[string]any
 }
 
-// Text, Data and Ids are a field, the list of a collection, and the IDs in it; Has says that a map of the answer has a key.
+// Text, Data and IDs are a field, the list of a collection, and the IDs in it; Has says that a map of the answer has a key.
 func (r Result) Text(key string) string { s, _ := r.Body[key].(string); return s }
 
 func (r Result) Data() []map[string]any {
@@ -511,7 +511,7 @@ func (r Result) Data() []map[string]any {
 	return data
 }
 
-func (r Result) Ids() string {
+func (r Result) IDs() string {
 	var ids []string
 	for _, o := range r.Data() {
 		id, _ := o["id"].(string)

@@ -74,7 +74,7 @@ func (b *Bed) AsksAbout(id string) bool {
 	g, stop := githubstandin.Start("https://drover.example/verify-auth", githubstandin.Person{ID: 1})
 	defer stop()
 	b.Configure(g, "")
-	if _, err := b.State.Users.Create(b.T.Context(), id, records.User{ID: id, Username: id, Elsewhere: []string{"github_user://1"}, Asked: b.At.Add(-30 * time.Minute)}); err == nil {
+	if _, err := b.State.Users.Create(b.T.Context(), id, records.User{ID: id, Username: id, Elsewhere: []string{"github_user://1"}, Asked: b.at.Add(-30 * time.Minute)}); err == nil {
 		if _, err := b.State.DirectoryTokens.Create(b.T.Context(), id, records.DirectoryToken{Kind: records.GitHub, Token: "x"}); err != nil {
 			b.T.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func TestFirstRequestsOfTheDashboard(t *testing.T) {
 				t.Errorf("schema of %s: %d", kind, r.Status)
 			}
 		}
-		if r := b.Request("GET", prefix+"/v1/namespaces", b.Admin, ""); r.Status != http.StatusOK || r.Ids() != "fleet-default" || r.Data()[0]["type"] != "namespace" {
+		if r := b.Request("GET", prefix+"/v1/namespaces", b.Admin, ""); r.Status != http.StatusOK || r.IDs() != "fleet-default" || r.Data()[0]["type"] != "namespace" {
 			t.Errorf("namespaces: %d %s", r.Status, r.Raw)
 		}
 	}

@@ -132,7 +132,7 @@ func TestListParameters(t *testing.T) {
 		"worker=false":         "",
 		"limit=1&marker=" + cl.ID + ":m-000000000003": "m-000000000003",
 	} {
-		if got := strings.ReplaceAll(b.Get("/v3/nodes?"+query).Ids(), cl.ID+":", ""); got != want {
+		if got := strings.ReplaceAll(b.Get("/v3/nodes?"+query).IDs(), cl.ID+":", ""); got != want {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}
@@ -150,14 +150,14 @@ func TestListParameters(t *testing.T) {
 		apibed.ListQ:                                             "fleet-default/harbour fleet-default/quay",
 		"filter=status.conditions.type='Connected'&sort=a,-b[c]": "fleet-default/harbour fleet-default/quay",
 	} {
-		if got := b.Get("/v1/provisioning.cattle.io.clusters?" + query).Ids(); got != want {
+		if got := b.Get("/v1/provisioning.cattle.io.clusters?" + query).IDs(); got != want {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}
-	if got := b.Get("/v1/provisioning.cattle.io.clusters/fleet-default").Ids(); got != "fleet-default/harbour fleet-default/quay" {
+	if got := b.Get("/v1/provisioning.cattle.io.clusters/fleet-default").IDs(); got != "fleet-default/harbour fleet-default/quay" {
 		t.Errorf("a namespace: %q", got)
 	}
-	if got := b.Get("/v1/provisioning.cattle.io.clusters/other").Ids(); got != "" {
+	if got := b.Get("/v1/provisioning.cattle.io.clusters/other").IDs(); got != "" {
 		t.Errorf("another namespace: %q", got)
 	}
 	for _, o := range b.Get("/v1/provisioning.cattle.io.clusters?exclude=status.conditions&exclude=spec").Data() {

@@ -27,7 +27,7 @@ func TestProjectsOfOnesOwn(t *testing.T) {
 		return r
 	}
 	first := cl.Projects.Default
-	if got := status(ann, "GET", "/v3/projects", "", 200); got.Ids() != "" || !got.Has("createTypes", "project") {
+	if got := status(ann, "GET", "/v3/projects", "", 200); got.IDs() != "" || !got.Has("createTypes", "project") {
 		t.Errorf("ann sees %s", got.Raw)
 	}
 	made := status(ann, "POST", "/v3/projects", fmt.Sprintf(`{"clusterId":%q,"name":"shop","description":"what we sell","labels":{"team":"a"}}`, cl.ID), 201)
@@ -35,7 +35,7 @@ func TestProjectsOfOnesOwn(t *testing.T) {
 	if !strings.HasPrefix(id, cl.ID+":p-") || made.Text("name") != "shop" || !made.Has("links", "update") || !made.Has("links", "remove") || !made.Has("labels", "team") {
 		t.Errorf("made %s", made.Raw)
 	}
-	if got := status(ann, "GET", "/v3/projects?clusterId="+cl.ID+"&name=shop", "", 200).Ids(); got != id {
+	if got := status(ann, "GET", "/v3/projects?clusterId="+cl.ID+"&name=shop", "", 200).IDs(); got != id {
 		t.Errorf("ann sees %s", got)
 	}
 	roles := status(ann, "GET", "/v3/projectroletemplatebindings?projectId="+id, "", 200)

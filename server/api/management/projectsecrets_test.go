@@ -46,7 +46,7 @@ func TestProjectSecrets(t *testing.T) {
 	if got := status(ann, "GET", self[strings.Index(self, "/v3/"):], "", 200); got.Text("name") != "mirror" {
 		t.Errorf("at its own link there is %s", got.Raw)
 	}
-	if got := status(ann, "GET", at, "", 200); got.Ids() != short+":mirror" || !got.Has("createTypes", "secret") {
+	if got := status(ann, "GET", at, "", 200); got.IDs() != short+":mirror" || !got.Has("createTypes", "secret") {
 		t.Errorf("ann sees %s", got.Raw)
 	}
 	changed := status(ann, "PUT", at+"/"+short+":mirror", `{"data":{"password":"aHVudGVyMg=="},"labels":{"team":null}}`, 200)
@@ -62,7 +62,7 @@ func TestProjectSecrets(t *testing.T) {
 	}
 
 	// Who reads all but secrets sees that there may be some, and none of them.
-	if got := status(ben, "GET", at, "", 200); got.Ids() != "" || got.Has("createTypes", "secret") {
+	if got := status(ben, "GET", at, "", 200); got.IDs() != "" || got.Has("createTypes", "secret") {
 		t.Errorf("ben sees %s", got.Raw)
 	}
 	status(ben, "GET", at+"/"+short+":mirror", "", 404)

@@ -44,8 +44,8 @@ func TestSettings(t *testing.T) {
 	if r := b.Get("/v3/settings/ui-brand"); r.Text("source") != "env" || r.Text("value") != "suse" || r.Body["customized"] != true {
 		t.Errorf("%s", r.Raw)
 	}
-	if r := b.Get("/v3/settings?source=db"); r.Ids() != "ui-pl" {
-		t.Errorf("stored: %s", r.Ids())
+	if r := b.Get("/v3/settings?source=db"); r.IDs() != "ui-pl" {
+		t.Errorf("stored: %s", r.IDs())
 	}
 	// Terraform reads these when it starts.
 	for _, name := range []string{"k8s-version", "server-version", "server-url", "telemetry-opt", "ui-default-landing", "install-uuid"} {
@@ -170,8 +170,8 @@ func TestKubeconfigs(t *testing.T) {
 			t.Errorf("%s %s: %d, want %d: %s", asked.method, asked.path, r.Status, asked.status, r.Raw)
 		}
 	}
-	if r := b.Get("/v3/tokens?userId=user-admin"); !strings.Contains(r.Ids(), "kubeconfig-user-admin") {
-		t.Errorf("tokens %s", r.Ids())
+	if r := b.Get("/v3/tokens?userId=user-admin"); !strings.Contains(r.IDs(), "kubeconfig-user-admin") {
+		t.Errorf("tokens %s", r.IDs())
 	}
 	b.Want(http.StatusOK, "PUT", "/v3/settings/kubeconfig-generate-token", `{"value":"false"}`)
 	b.Want(http.StatusOK, "PUT", "/v3/settings/server-url", `{"value":"https://d.example:8443"}`)
@@ -244,11 +244,11 @@ func TestApply(t *testing.T) {
 	}
 	// What belongs to a cluster is there with it.
 	id := b.Get("/v1/provisioning.cattle.io.clusters/fleet-default/one-1").Body["status"].(map[string]any)["clusterName"].(string)
-	if r := b.Get("/v3/clusterregistrationtokens?clusterId=" + id); r.Ids() != id+":default-token" {
-		t.Errorf("registration tokens: %s", r.Ids())
+	if r := b.Get("/v3/clusterregistrationtokens?clusterId=" + id); r.IDs() != id+":default-token" {
+		t.Errorf("registration tokens: %s", r.IDs())
 	}
 	if r := b.Get("/v3/projects?clusterId=" + id); len(r.Data()) != 2 {
-		t.Errorf("projects: %s", r.Ids())
+		t.Errorf("projects: %s", r.IDs())
 	}
 	key := "fleet-default/one-1"
 	if _, err := b.State.Clusters.Modify(t.Context(), key, func(c records.Cluster) (records.Cluster, error) { c.Deleting = apibed.Start; return c, nil }); err != nil {
