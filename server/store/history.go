@@ -78,23 +78,24 @@ type PastChange struct {
 	// Created says that the document was not there before. Removed is the last value of one that was removed, as its collection has them.
 	Created bool
 	Removed any
+	removed bool
 }
 
 const (
-	// pastKept is how many revisions of the past are read: etcd gives a thousand of them every 100 ms.
-	pastKept = 2000
+	// pastKept is how many revisions of the past are read: etcd gives a thousand of them every 100 ms, and has all of those in memory.
+	pastKept = 1000
 	// pastAsked is the time between two questions how far etcd has answered.
 	pastAsked = 20 * time.Millisecond
 )
 
-// Past is what etcd still knows of the changes of documents up to a revision, at most 2,000 revisions, in the order of the revisions, and the revision
+// Past is what etcd still knows of the changes of documents up to a revision, at most 1,000 revisions, in the order of the revisions, and the revision
 // after which none is missing. The error says that etcd does not answer.
 func (s *Store) Past(ctx context.Context, upTo int64) (all []PastChange, floor int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	floor = max(0, upTo-pastKept)
 	from := func() clientv3.WatchChan {
-		return s.client.Watch(ctx, rootPrefix, clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithRev(floor+1))
+		return s.client.Watch(ctx, rootPrefix, clientv3.WithPrefix(), clientv3.WithRev(floor+1))
 	}
 	ticker := time.NewTicker(pastAsked)
 	defer ticker.Stop()
@@ -116,14 +117,12 @@ func (s *Store) Past(ctx context.Context, upTo int64) (all []PastChange, floor i
 				if last = e.Kv.ModRevision; last > upTo {
 					break
 				}
-				if p, known := past(s, e); known {
-					all = append(all, p)
-				} else {
-					all, floor = nil, last
+				if name, key, ok := splitKey(string(e.Kv.Key)); ok && s.collections[name] != nil {
+					all = append(all, PastChange{Collection: name, Key: key, Revision: last, Created: e.IsCreate(), removed: e.Type == clientv3.EventTypeDelete})
 				}
 			}
-			if last >= upTo && (len(response.Events) > 0 || response.IsProgressNotify()) {
-				return all, floor, err
+			if err == nil && last >= upTo && (len(response.Events) > 0 || response.IsProgressNotify()) {
+				return lastValues(ctx, s, all, floor)
 			}
 		}
 		if err != nil {
@@ -133,20 +132,30 @@ func (s *Store) Past(ctx context.Context, upTo int64) (all []PastChange, floor i
 	return all, floor, nil
 }
 
-// past is the change of an event. It is not known of a document that a release wrote in another form, or with keys that are gone.
-func past(s *Store, e *clientv3.Event) (p PastChange, known bool) {
-	name, key, ok := splitKey(string(e.Kv.Key))
-	p = PastChange{Collection: name, Key: key, Revision: e.Kv.ModRevision, Created: e.IsCreate()}
-	c := s.collections[name]
-	if !ok || c == nil || e.Type != clientv3.EventTypeDelete {
-		return p, true
+// lastValues asks for the values of what was removed. One is not known that a release wrote in another form, or with keys that are gone: it is left
+// out with all before it.
+func lastValues(ctx context.Context, s *Store, all []PastChange, floor int64) ([]PastChange, int64, error) {
+	first := 0
+	for i := range all {
+		p := &all[i]
+		if !p.removed {
+			continue
+		}
+		response, err := s.client.Get(ctx, documentKey(p.Collection, p.Key), clientv3.WithRev(p.Revision-1))
+		if err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+			return nil, 0, fmt.Errorf("read what was removed at revision %d: %w", p.Revision, err)
+		}
+		known := err == nil && len(response.Kvs) == 1
+		if known {
+			raw, err := s.raw(p.Collection, p.Key, response.Kvs[0])
+			if err == nil {
+				p.Removed, err = s.collections[p.Collection].value(raw)
+			}
+			known = err == nil
+		}
+		if !known {
+			first, floor = i+1, p.Revision
+		}
 	}
-	if e.PrevKv == nil {
-		return p, false
-	}
-	raw, err := s.raw(name, key, e.PrevKv)
-	if err == nil {
-		p.Removed, err = c.value(raw)
-	}
-	return p, err == nil
+	return all[first:], floor, nil
 }

@@ -155,5 +155,12 @@ func TestPast(t *testing.T) {
 		if got, floor := seen(s); got != "b created=false removed=<nil>; " || floor != dropped {
 			t.Errorf("with dropped history %s, after %d of %d", got, floor, dropped)
 		}
+		now := s.Revision()
+		all, floor, err := lastValues(t.Context(), s, []PastChange{
+			{Collection: "notes", Key: "b", Revision: now - 1}, {Collection: "notes", Key: "ghost", Revision: now, removed: true}, {Collection: "notes", Key: "b", Revision: now + 1},
+		}, 0)
+		if err != nil || floor != now || len(all) != 1 || all[0].Revision != now+1 {
+			t.Errorf("beside one whose value is not known: %+v, after %d of %d, %v", all, floor, now, err)
+		}
 	})
 }
