@@ -87,7 +87,7 @@ func TestNamespaces(t *testing.T) {
 		t.Errorf("%+v, %v", one, err)
 	}
 	if r := status(b.Admin, "GET", "/lost", "", 200); r.Body["projectId"] != nil {
-		t.Errorf("a project that is no more is shown: %s", r.Raw)
+		t.Errorf("a removed project is shown: %s", r.Raw)
 	}
 	status(ann, "GET", "/loose", "", 404)
 	status(ann, "GET", "/nothing", "", 404)

@@ -161,7 +161,7 @@ func TestBadJourneys(t *testing.T) {
 			t.Errorf("%s: %d %s", name, r.Status, r.Raw)
 		}
 	}
-	// What goes wrong after that is told to the command line, which waits.
+	// An error after that goes to the command line, which waits.
 	told := func(back string) string {
 		r := b.Request("GET", back, "", "", "Cookie", cookie)
 		u, _ := url.Parse(r.Header.Get("Location"))
@@ -365,7 +365,7 @@ func TestOutsideAdministratorsAreNotTheLast(t *testing.T) {
 	}
 }
 
-// TestADirectoryThatHangs takes connections and never answers: thirty-two logins wait for it, the next one is told to come again,
+// TestADirectoryThatHangs takes connections and never answers: thirty-two logins wait for it, the next one is refused for now,
 // and who has a password here gets in meanwhile.
 func TestADirectoryThatHangs(t *testing.T) {
 	const waiting = 32

@@ -63,7 +63,7 @@ func makers(t *testing.T, b *apibed.Bed) map[string]func(token, name string) api
 	}
 }
 
-// TestQuotaOfClusters: a person has as many as the quota allows, whatever API they come by; another one has their own,
+// TestQuotaOfClusters: a person has as many as the quota allows, whatever API they come by; another user has their own,
 // an administrator has no bound but that of all, and what is removed makes room.
 func TestQuotaOfClusters(t *testing.T) {
 	b := apibed.New(t)
@@ -102,7 +102,7 @@ func TestQuotaOfClusters(t *testing.T) {
 		t.Fatal(err)
 	}
 	does(b, apply(ann, "a-3"))
-	// Whom the refusal names can raise it, and 0 is no bound.
+	// The user whom the refusal names can raise it, and 0 is no bound.
 	does(b, b.Request("PUT", "/v3/settings/"+string(quotas.Clusters.PerPerson()), ben, `{"value":"0"}`))
 	does(b, apply(ann, "a-4"))
 }

@@ -204,7 +204,7 @@ type Viewer struct {
 	Before *auth.Identity
 }
 
-// Serve makes the request a websocket and serves it to its end. The error is a *norman.Error: the request is no websocket, or its parameter since is no
+// Serve makes the request a websocket and serves it until it ends. The error is a *norman.Error: the request is not a websocket, or its parameter since is not a
 // revision.
 func (f *Feed) Serve(w http.ResponseWriter, r *http.Request, v Viewer, show func(*Session, *Rights) func(Change) []Frame) error {
 	if r.ProtoMajor != 1 || !IsUpgrade(r) {

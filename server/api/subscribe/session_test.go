@@ -244,7 +244,7 @@ func TestASessionThatFellBehind(t *testing.T) {
 	}
 }
 
-// TestBatches: what is told of a batch comes before its changes; the revision of each frame of a change stays.
+// TestBatches: Batch is called before the changes of a batch are shown; the revision of each frame of a change stays.
 func TestBatches(t *testing.T) {
 	l := NewLog(time.Now)
 	var told []string

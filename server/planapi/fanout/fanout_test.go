@@ -239,6 +239,45 @@ func TestOldTombstonesAreForgotten(t *testing.T) {
 	f.running.Done()
 }
 
+// TestRecall: what was removed, and what changed together, before the hub began stands before what it has seen itself, each once. A hub that has
+// forgotten removals already takes nothing.
+func TestRecall(t *testing.T) {
+	f := setUp(t)
+	began := f.state.Store.Revision()
+	gone := func(key string, revision int64) store.Event[records.PlanSecret] {
+		return store.Event[records.PlanSecret]{Type: store.Deleted, Key: key, Revision: revision}
+	}
+	for _, e := range []store.Event[records.PlanSecret]{gone("ns/twice", began), gone("ns/too", began), gone("ns/later", began+2), gone("ns/beside", began+2)} {
+		f.observe(e)
+	}
+	past := func(key string, revision int64) store.PastChange {
+		return store.PastChange{Collection: f.options.Secrets.Name(), Key: key, Revision: revision, Removed: records.PlanSecret{}}
+	}
+	all := []store.PastChange{past("ns/old", began-1), past("ns/twice", began), past("ns/too", began), past("ns/later", began+2), {Collection: "clusters", Key: "ns/c", Revision: began - 1}}
+	f.Recall(all, began-2)
+	f.Recall(all, began-1) // once is enough
+	var got []string
+	for _, one := range f.tombstones {
+		got = append(got, fmt.Sprint(one.key, " ", one.revision-began))
+	}
+	if diff := cmp.Diff([]string{"ns/old -1", "ns/twice 0", "ns/too 0", "ns/later 2", "ns/beside 2"}, got); diff != "" {
+		t.Errorf("removals (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]int64{began, began + 2}, f.shared); diff != "" || f.newest != began+2 {
+		t.Errorf("revisions of several Secrets, the newest %d (-want +got):\n%s", f.newest, diff)
+	}
+	if f.Remembers(began-3) || !f.Remembers(began-2) {
+		t.Error("what is remembered begins elsewhere")
+	}
+	late := setUp(t)
+	for i := range int64(maxTombstones + 1) {
+		late.observe(gone("ns/x", late.began+i+1))
+	}
+	if late.Recall(all, 0); late.Remembers(late.began) || len(late.tombstones) != maxTombstones {
+		t.Error("a hub that has forgotten removals remembers older ones")
+	}
+}
+
 // serve gives the hub an HTTP server.
 func (f *fixture) serve(t *testing.T, q Watch) *httptest.Server {
 	t.Helper()
