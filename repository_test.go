@@ -36,7 +36,7 @@ var rooms = map[string]struct {
 	why string
 }{
 	"":              {nil, "the root holds what all share and must stay free of all"},
-	"apitypes":      {nil, "what programs of others are built on changes for no reason of ours"},
+	"apitypes":      {[]string{"apitypes"}, "what programs of others are built on changes for no reason of ours"},
 	"client":        {[]string{"apitypes"}, "what programs of others are built on carries nothing of the server's"},
 	"docs":          {nil, "the documentation is text, which the server shows"},
 	"docs/programs": {[]string{"apitypes", "client"}, "the programs of the documentation use what all programs may use"},

@@ -175,6 +175,8 @@ type Work struct {
 	Handover *rketransfer.Desk
 	// RKE begins operations on RKE1 clusters; nil refuses them.
 	RKE native.RKE1
+	// Verbs are what people do beside what the server has; nil is nothing.
+	Verbs []Verb
 }
 
 // API serves all routes.
@@ -240,8 +242,9 @@ func New(o Options) (*API, error) {
 		},
 		secrets: &clusterresources.ProjectSecrets{State: o.State, Now: o.Now, V3: v3},
 	}
+	h.verbs = slices.Concat(standing(h.own.Deeds()), o.Verbs)
 	var err error
-	if h.page, a.stop, err = o.page(h.login); err != nil {
+	if h.page, a.stop, err = o.page(h.login, h.verbs); err != nil {
 		a.feed.Close()
 		a.requested.Close()
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/apitypes/verbs"
 	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/clusterresources"
@@ -35,7 +36,7 @@ type description struct {
 type parameter struct{ name, what string }
 
 // descriptions of /v1-drover by the patterns of their rows. TestOpenAPI holds that none is missing.
-func descriptions() map[string]description {
+func descriptions(also ...verbs.Verb) map[string]description {
 	page := []parameter{{"limit", "how many at most, 1 to 5000; default 1000"}, {"continue", "where the page begins, as the page before gave it"}}
 	host := "application/x-ndjson"
 	all := map[string]description{
@@ -49,7 +50,6 @@ func descriptions() map[string]description {
 			query: []parameter{{"follow", "true sends the cluster as a line of JSON, and again whenever it changes, until it is removed"}},
 		},
 		"/v1-drover/clusters/{namespace}/{name}/preview": {summary: "Show what is still to be done on a cluster's machines, in its order", answer: apitypes.Preview{}},
-		"/v1-drover/clusters/{namespace}/{name}/pause":   {summary: "Begin nothing new on a cluster's machines", answer: apitypes.Paused{}},
 		"/v1-drover/clusters/{namespace}/{name}/operations": {
 			summary: "Take or restore a snapshot, rotate certificates or the encryption key, or update agents, as an operation; with dryRun what it would do", body: "application/json", answer: apitypes.Begun{},
 			query: []parameter{{"dryRun", "true begins nothing"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
@@ -78,9 +78,6 @@ func descriptions() map[string]description {
 			query:   append([]parameter{{"cluster", "only those of the cluster with this id"}, {"follow", "true sends each machine as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: apitypes.List[apitypes.Machine]{},
 		},
 		"/v1-drover/machines/{namespace}/{name}": {summary: "Show a machine", answer: apitypes.Machine{}},
-		"/v1-drover/machines/{namespace}/{name}/rejoin": {
-			summary: "Let one registration within the next hour have the machine's place without the machine's token", answer: apitypes.Machine{},
-		},
 		"/v1-drover/machines/{namespace}/{name}/labels": {
 			summary: "Change the labels of the machine's node, by {\"set\": {\"rack\": \"a\"}, \"remove\": [\"disk\"]}; nothing restarts for it, unless the cluster's selectors match them",
 			body:    "application/json", answer: apitypes.Machine{},
@@ -114,10 +111,6 @@ func descriptions() map[string]description {
 			summary: "Show an operation", answer: apitypes.Operation{},
 			query: []parameter{{"follow", "true sends the operation as a line of JSON, and again whenever it changes, until it is removed"}},
 		},
-		"/v1-drover/operations/{id}/abort": {summary: "Stop an operation when what was begun is finished; 409 when it has ended or stops already", answer: apitypes.Operation{}},
-		"/v1-drover/operations/{id}/retry": {
-			summary: "Try again what failed; 409 when nothing has failed, it is not tried twice, or another operation of the cluster is under way", answer: apitypes.Operation{},
-		},
 		"/v1-drover/events": {
 			summary: "List the latest changes of states of clusters, machines, operations and rehearsals, oldest first",
 			query: append([]parameter{{"cluster", "only those of the cluster with this id"}, {"since", "only those of the time before now that is given, as in 90m; default all that are kept"},
@@ -125,6 +118,11 @@ func descriptions() map[string]description {
 		},
 	}
 	maps.Copy(all, serverDescriptions(page))
+	for _, v := range append(verbs.All(), also...) {
+		if v.Summary != "" {
+			all[v.Pattern()] = ofVerb(v)
+		}
+	}
 	maps.Copy(all, fleetDescriptions(page))
 	maps.Copy(all, directoryDescriptions(page))
 	maps.Copy(all, handoverDescriptions())
@@ -162,6 +160,20 @@ func serverDescriptions(page []parameter) map[string]description {
 	}
 }
 
+// ofVerb is what a verb says of its route.
+func ofVerb(v verbs.Verb) description {
+	d := description{summary: v.Summary, answer: v.Answer}
+	if v.Body != nil {
+		d.body = "application/json"
+	}
+	for _, in := range v.Inputs {
+		if in.Query {
+			d.query = append(d.query, parameter{in.Name, in.Help})
+		}
+	}
+	return d
+}
+
 // tellsGone goes with follow.
 var tellsGone = parameter{"gone", "with follow: true sends a line with gone, and what names the thing, for each that is removed or no longer the caller's to see"}
 
@@ -182,29 +194,17 @@ func upgradeDescriptions() map[string]description {
 			summary: "Take a cluster to another Kubernetes version: 422 with what is in the way under findings. The body is {\"version\", \"accept\"}", body: "application/json", answer: apitypes.Upgrade{},
 			query: []parameter{{"dryRun", "true changes nothing and shows what would change"}, {"noSnapshot", "true begins without a snapshot of etcd"}, {"now", "true does not wait for the maintenance window"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/window": {summary: "The maintenance window of a cluster, in which its machines may be restarted", answer: apitypes.Window{}},
-		"/v1-drover/clusters/{namespace}/{name}/window/set": {
-			summary: "Give a cluster another maintenance window, or take it off with an empty text. The body is {\"window\"}", body: "application/json", answer: apitypes.Window{},
-		},
-		"/v1-drover/clusters/{namespace}/{name}/agents/pin": {
-			summary: "Have the agents on a cluster's hosts stay of the releases that they are of, or end that. The body is {\"pinned\"}", body: "application/json", answer: apitypes.AskedPin{},
-		},
+		"/v1-drover/clusters/{namespace}/{name}/window":     {summary: "The maintenance window of a cluster, in which its machines may be restarted", answer: apitypes.Window{}},
 		"/v1-drover/clusters/{namespace}/{name}/rehearsals": {summary: "How often snapshots of a cluster are rehearsed, when next, and how the last one ended", answer: apitypes.Rehearsals{}},
 		"/v1-drover/clusters/{namespace}/{name}/rehearsals/set": {
 			summary: "Have snapshots of a cluster rehearsed on a fleet by themselves, or not with an empty every. The body is {\"every\", \"fleet\"}", body: "application/json", answer: apitypes.Rehearsals{},
 		},
-		"/v1-drover/operations/{id}/hurry": {summary: "Have an operation not wait for the maintenance window of its cluster, once; that is in its log", answer: apitypes.Operation{}},
 	}
 }
 
 // handoverDescriptions are those of clusters that change hands.
 func handoverDescriptions() map[string]description {
 	return map[string]description{
-		"/v1-drover/clusters/{namespace}/{name}/resume": {
-			summary: "End a pause, or take up a cluster that was exported or imported: 409 with the list in changes when something would change on its hosts, or when the cluster was changed elsewhere",
-			query:   []parameter{{"dryRun", "true says what would change and stores nothing"}, {"accept", "true takes the cluster up though something changes"}, {"force", "true takes it up with the stored state, even against the cluster's own"}},
-			answer:  apitypes.Resumed{},
-		},
 		"/v1-drover/clusters/{namespace}/{name}/export": {
 			summary: "The files with which the rke command line takes an RKE1 cluster over, as a tar, or sealed by age when encryptTo is given: all of its keys; that is logged, and the server does not touch the cluster afterwards unless keep is true. " +
 				"The body is {\"sshUser\", \"sshKeyPath\", \"bastion\", \"encryptTo\", \"keep\", \"unfinished\", \"faulty\"}; notes are in headers Warning",
@@ -237,10 +237,6 @@ func fleetDescriptions(page []parameter) map[string]description {
 			summary: "Have the agents on a fleet's hosts become those of the server's release, by an operation of the kind update-agents", body: "application/json", answer: apitypes.Begun{},
 			query: []parameter{{"dryRun", "true stores nothing and answers with the steps, in order"}, {"queue", "true has it wait while another operation on the fleet is under way"}},
 		},
-		"/v1-drover/fleets/{name}/agents/pin": {
-			summary: "Have the agents on a fleet's hosts stay of the releases that they are of, or end that. The body is {\"pinned\"}", body: "application/json", answer: apitypes.AskedPin{},
-		},
-		"/v1-drover/fleets/{name}/remove": {summary: "Remove a fleet; 409 while it has machines", answer: apitypes.Fleet{}, query: []parameter{{"force", "true forgets its machines with it"}}},
 		"/v1-drover/machines/{namespace}/{name}/remove": {
 			summary: "Remove a machine from its cluster or fleet", answer: apitypes.Machine{},
 			query: []parameter{{"force", "true forgets it at once, with what is on its host"}, {"agent", "true takes drover's agent off its host too; not for a machine of a fleet"},
@@ -263,11 +259,15 @@ func directoryDescriptions(page []parameter) map[string]description {
 }
 
 // describe describes all routes: those of drover's own API by what is said of each here, the others by the table.
-func describe() map[string]any {
-	known, paths, schemas := descriptions(), map[string]any{}, map[string]any{}
+func describe(also ...verbs.Verb) map[string]any {
+	known, paths, schemas := descriptions(also...), map[string]any{}, map[string]any{}
 	schemas["Error"] = errorSchema()
 	var rest []route.Row
-	for _, row := range api.Outline() {
+	var more []api.Verb
+	for _, v := range also {
+		more = append(more, api.Verb{Verb: v})
+	}
+	for _, row := range api.Outline(more...) {
 		op, ok := known[row.Pattern]
 		switch {
 		case ok:

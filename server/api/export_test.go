@@ -3,6 +3,7 @@ package api
 import (
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/management"
+	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/steve"
 )
@@ -10,7 +11,10 @@ import (
 // Rows are the routes of an API.
 func Rows(a *API) []route.Row { return a.rows }
 
+// Standing are the verbs that there are.
+func Standing() []Verb { return standing(native.API{}.Deeds()) }
+
 // Outline is the table of routes, of handlers as far as it is made of them.
-func Outline() []route.Row {
-	return table(handlers{v3: &management.API{}, kube: *kube.New(kube.Options{}), v1: steve.New(steve.Options{Others: Options{}.typesOfV1(nil)})})
+func Outline(more ...Verb) []route.Row {
+	return table(handlers{v3: &management.API{}, verbs: append(Standing(), more...), kube: *kube.New(kube.Options{}), v1: steve.New(steve.Options{Others: Options{}.typesOfV1(nil)})})
 }

@@ -11,7 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
+	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/apitypes/verbs"
 	"github.com/drover-project/drover/server/api"
+	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/test/apibed"
 	"github.com/drover-project/drover/test/openapi"
@@ -114,4 +117,35 @@ func drovers(rows []route.Row) []string {
 	}
 	slices.Sort(patterns)
 	return patterns
+}
+
+// TestVerbs: the server does something for each verb, and for no other.
+func TestVerbs(t *testing.T) {
+	places := map[string]bool{}
+	for _, v := range api.Standing() {
+		if v.Do == nil {
+			t.Errorf("the server does nothing for %s at %s", v.Name, v.At())
+		}
+		places[v.At()] = true
+	}
+	if deeds := slices.Sorted(maps.Keys(native.API{}.Deeds())); !slices.Equal(deeds, slices.Sorted(maps.Keys(places))) {
+		t.Errorf("verbs are at %q, and something is done at %q", slices.Sorted(maps.Keys(places)), deeds)
+	}
+}
+
+// TestAMadeUpVerbIsDescribed with what its value says; see cmd/drover/cli for the route, the page and the command.
+func TestAMadeUpVerbIsDescribed(t *testing.T) {
+	made := verbs.Verb{
+		Name: "greet", Of: verbs.Cluster, Path: "greet", Right: "update", Summary: "Greet a cluster", Body: apitypes.AskedPin{}, Answer: apitypes.Paused{},
+		Inputs: []verbs.Input{{Name: "loud", Query: true, Kind: verbs.Tick, Help: "so that all hear it"}},
+	}
+	text, err := yaml.Marshal(describe(made)["paths"].(map[string]any)[made.Pattern()])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"post:", "Greet a cluster", "name: loud", "so that all hear it", "#/components/schemas/Paused", "requestBody", "x-drover-access"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is missing:\n%s", want, text)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/drover-project/drover/apitypes/verbs"
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/route"
@@ -31,7 +32,7 @@ type page struct {
 }
 
 // page makes the page over the state of the server; stop ends what tells it of changes.
-func (o Options) page(logins *login.API) (p page, stop func(), err error) {
+func (o Options) page(logins *login.API, offered []Verb) (p page, stop func(), err error) {
 	source := &facts.Source{
 		State: o.State, Settings: o.Settings, Registration: o.Registration, DayTwo: o.DayTwo, Events: o.Events, Audit: o.Audit,
 		Versions: o.Versions, VersionStatus: o.VersionStatus, OnVersions: o.OnVersions, API: o.reach().api, Presence: o.Presence, Leader: o.Leader, Used: o.Auth.Uses.Last, Now: o.Now,
@@ -50,7 +51,11 @@ func (o Options) page(logins *login.API) (p page, stop func(), err error) {
 	if p.UI, err = ui.New(shown); err != nil {
 		return p, nil, err
 	}
-	p.actions = actions.New(p.UI, shown.Facts, o.Now)
+	var deeds []verbs.Verb
+	for _, v := range offered {
+		deeds = append(deeds, v.Verb)
+	}
+	p.actions = actions.New(p.UI, shown.Facts, o.Now, deeds)
 	p.change = change.New(p.UI, o.Now, func(text []byte) error {
 		_, err := clusterspec.ParseStream(text, o.Versions())
 		return err

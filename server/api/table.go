@@ -29,6 +29,7 @@ type handlers struct {
 	v3     *management.API
 	v1     *steve.API
 	own    native.API
+	verbs  []Verb
 	login  *login.API
 	people *access.API
 	// looks are preferences and features.
@@ -73,7 +74,7 @@ func table(h handlers) []route.Row {
 		namespaceRows(h.kube.Namespaces, h.agents), secretRows(h.secrets), // before the row that takes all links of a project
 		hostRows(h), loginRows(h.login, h.v3),
 		managementRows(h), managedRows(h), directoryRows(h), peopleRows(h.v3, h.people), []row{{"*", "/v3/{rest...}", route.Login(), h.v3.Unknown}},
-		droverRows(h), fleetRows(h.own), []row{{"*", "/v1-drover/{rest...}", route.Login(), route.NotFound}},
+		droverRows(h), verbRows(h.verbs), fleetRows(h.own), []row{{"*", "/v1-drover/{rest...}", route.Login(), route.NotFound}},
 		steveRows(h.v1, h.kept), releaseRows(h.releases), extRows(h.ext), kubeRows(h.kube, h.agents, h.kept), pageRows(h.page), clusterRows(h))
 	all := make([]route.Row, len(rows))
 	for i, one := range rows {

@@ -3,15 +3,16 @@
 package api
 
 import (
-	"net/http"
+	"slices"
 
-	"github.com/drover-project/drover/docs"
+	"github.com/drover-project/drover/apitypes/verbs"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/ui"
 )
 
 // managementRows are the management API, beside what managedRows are.
@@ -22,7 +23,7 @@ func managementRows(h handlers) []row {
 	return []row{
 		{"GET", "/", open(), h.page.Root(v3.Roots)},
 		{"GET", "/v3", loggedIn(), v3.Root},
-		{"GET", "/v3/openapi.json", loggedIn(), described},
+		{"GET", "/v3/openapi.json", loggedIn(), ui.Described},
 		{"GET", "/v3/schemas", loggedIn(), v3.Schemas},
 		{"GET", "/v3/schemas/{schema}", loggedIn(), v3.Schemas},
 		{"GET", "/v3/subscribe", loggedIn(), v3.Subscribe},
@@ -77,17 +78,12 @@ func droverRows(h handlers) []row {
 		{"GET", "/v1-drover/clusters", may(auth.List, auth.Cluster), of.List},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster), route.Of(of.Find, of.Get)},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/preview", object(auth.Update, auth.Cluster), route.Of(of.Find, of.Preview)},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/pause", object(auth.Update, auth.Cluster), route.Of(of.Find, of.Pause)},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), route.Of(of.Find, of.Resume)},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/export", object(auth.Action("export"), auth.Cluster), route.Of(of.Find, of.Export)},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/import-rke", may(auth.Apply, auth.Cluster), of.Import},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/upgrade", object(auth.Update, auth.Cluster), route.Of(of.Find, of.Upgrade)},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/window", object(auth.Get, auth.Cluster), route.Of(of.Find, of.GetWindow)},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/window/set", object(auth.Update, auth.Cluster), route.Of(of.Find, of.SetWindow)},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/agents/pin", object(auth.Update, auth.Cluster), route.Of(of.Find, on.PinOfCluster)},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/rehearsals", object(auth.Get, auth.Cluster), route.Of(of.Find, of.Rehearsals)},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/rehearsals/set", object(auth.Update, auth.Cluster), route.Of(of.Find, of.SetRehearsals)},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), route.Of(of.Find, own.Operations.Begin)},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.EtcdBackup), route.Of(of.Find, own.Snapshots.List)},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file", object(auth.Action("downloadSnapshot"), auth.Cluster).Opens(), route.Of(of.Find, own.Snapshots.Download)},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Update, auth.Cluster), route.Of(of.Find, of.Document)},
@@ -100,7 +96,6 @@ func droverRows(h handlers) []row {
 		{"GET", "/v1-drover/agents", may(auth.List, auth.Machine), on.Agents},
 		{"GET", "/v1-drover/machines", may(auth.List, auth.Machine), on.List},
 		{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), route.Of(on.Find, on.Get)},
-		{"POST", "/v1-drover/machines/{namespace}/{name}/rejoin", object(auth.Update, auth.Machine), route.Of(on.Find, on.AllowRejoin)},
 		{"POST", "/v1-drover/machines/{namespace}/{name}/labels", object(auth.Update, auth.Machine), route.Of(on.Find, on.Label)},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/why", object(auth.Get, auth.Machine).Reveals(), route.Of(on.Find, own.Why.Machine)},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/status", object(auth.Get, auth.Machine), on.Ask("status")},
@@ -111,9 +106,6 @@ func droverRows(h handlers) []row {
 		{"DELETE", "/v1-drover/objects/{kind}/{namespace}/{name}", object(auth.Remove, auth.SharedObject), own.Objects.Remove},
 		{"GET", "/v1-drover/operations", may(auth.List, auth.Operation), own.Operations.List},
 		{"GET", "/v1-drover/operations/{id}", object(auth.Get, auth.Operation), route.Of(own.Operations.Find, own.Operations.Get)},
-		{"POST", "/v1-drover/operations/{id}/abort", object(auth.Action("abort"), auth.Operation), route.Of(own.Operations.Find, own.Operations.Abort)},
-		{"POST", "/v1-drover/operations/{id}/retry", object(auth.Action("retry"), auth.Operation), route.Of(own.Operations.Find, own.Operations.Retry)},
-		{"POST", "/v1-drover/operations/{id}/hurry", object(auth.Action("hurry"), auth.Operation), route.Of(own.Operations.Find, own.Operations.Hurry)},
 		{"GET", "/v1-drover/events", may(auth.List, auth.Event), own.Events.List},
 		{"GET", "/v1-drover/tokens", may(auth.List, auth.Token), h.people.ListTokens},
 		{"DELETE", "/v1-drover/tokens/{name}", object(auth.Action("revoke"), auth.Token), h.people.RevokeToken},
@@ -127,6 +119,32 @@ func droverRows(h handlers) []row {
 	}
 }
 
+// Verb is what people do to one object, and what the server does then.
+type Verb struct {
+	verbs.Verb
+	Do route.Handler
+}
+
+// standing are the verbs that the server has.
+func standing(does map[string]route.Handler) []Verb {
+	var all []Verb
+	for _, v := range verbs.All() {
+		all = append(all, Verb{v, does[v.At()]})
+	}
+	return all
+}
+
+// verbRows are verbs. Those that are at the same place are one row.
+func verbRows(all []Verb) []row {
+	var rows []row
+	for _, v := range all {
+		if !slices.ContainsFunc(rows, func(r row) bool { return r.Pattern == v.Pattern() }) {
+			rows = append(rows, row{"POST", v.Pattern(), route.Object(auth.Verb(v.Right), auth.Kind(v.Of)), v.Do})
+		}
+	}
+	return rows
+}
+
 // fleetRows are machines without a cluster, in drover's own API.
 func fleetRows(own native.API) []row {
 	may, object, fleet, on := route.May, route.Object, own.Fleets, own.Machines
@@ -137,20 +155,11 @@ func fleetRows(own native.API) []row {
 		{"GET", "/v1-drover/fleets/{name}/why", object(auth.Get, auth.Fleet), route.Of(fleet.Find, fleet.Why)},
 		{"POST", "/v1-drover/fleets/{name}/join", may(auth.Create, auth.Fleet), fleet.Join},
 		{"POST", "/v1-drover/fleets/{name}/plan", object(auth.Update, auth.Fleet), route.Of(fleet.Find, fleet.Give)},
-		{"POST", "/v1-drover/fleets/{name}/operations", object(auth.Update, auth.Fleet), route.Of(fleet.Find, fleet.Begin)},
-		{"POST", "/v1-drover/fleets/{name}/agents/pin", object(auth.Update, auth.Fleet), route.Of(fleet.Find, on.PinOfFleet)},
-		{"POST", "/v1-drover/fleets/{name}/remove", object(auth.Remove, auth.Fleet), route.Of(fleet.Find, fleet.Remove)},
 		{"POST", "/v1-drover/machines/{namespace}/{name}/remove", object(auth.Remove, auth.Machine), route.Of(on.Find, on.Remove)},
 	}
 }
 
 //go:generate go test -run TestOpenAPI -update .
-
-// described answers with the description of all routes, which is made of the table when that changes.
-func described(*route.Call) (route.Answer, error) {
-	all, err := docs.OpenAPI()
-	return route.Answer{Status: http.StatusOK, Body: all}, err
-}
 
 // steveRows are /v1, which is also found as the API of the cluster "local".
 func steveRows(v1 *steve.API, kept *secrets.API) []row {

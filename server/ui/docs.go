@@ -51,3 +51,9 @@ func Docs(u *UI) route.Handler {
 		return route.Answer{}, u.Show(c, http.StatusOK, view)
 	}
 }
+
+// Described answers with the description of all routes, which is made of their table when that changes.
+func Described(*route.Call) (route.Answer, error) {
+	all, err := docs.OpenAPI()
+	return route.Answer{Status: http.StatusOK, Body: all}, err
+}

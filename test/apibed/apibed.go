@@ -162,6 +162,8 @@ type Options struct {
 	// Way is to the APIs of all clusters; nil reaches none.
 	Way  http.RoundTripper
 	Ping time.Duration
+	// Verbs are what people do beside what the server has.
+	Verbs []api.Verb
 }
 
 // New is a bed with a store of its own. Its test runs beside others.
@@ -274,7 +276,7 @@ func (b *Bed) wire(o Options) {
 		Servers: native.Servers{State: b.State, Workers: func() []reconcile.Status { return nil }, Peers: peersOf{b}},
 	}
 	options.Work = api.Work{
-		Clusters: applier, Handover: desk, PreviewOperation: control.PreviewOperation, PreviewFleet: control.PreviewFleet,
+		Clusters: applier, Handover: desk, PreviewOperation: control.PreviewOperation, PreviewFleet: control.PreviewFleet, Verbs: o.Verbs,
 	}
 	options.People = &people.People{State: b.State, Auth: b.Auth, Now: b.Now, Log: log}
 	if options.Directories, err = outsidedesk.New(outsidedesk.Options{

@@ -30,7 +30,7 @@ var pages = []struct{ name, path string }{
 	{"machine-docker", "machines/c-shipy/m-4f1c2a9be044"}, {"operation", "operations/op-abcdefgh"}, {"operation-failed", "operations/op-cccccccc"}, {"operation-stopping", "operations/op-eeeeeeee"},
 	{"change", harbour + "/change"}, {"new", "new"}, {"terminal", harbour + "/terminal"}, {"terminal-line", harbour + "/terminal?line=get+pods"},
 	{"roles", "roles"}, {"bindings", "bindings"}, {"servers", "servers"}, {"fleets", "fleets"}, {"fleet", "fleets/yard"}, {"versions", "versions"}, {"tokens", "tokens"}, {"users", "users"},
-	{"settings", "settings"}, {"audit", "audit"}, {"password", "password"}, {"restore-chosen", "do/restore/fleet-default/harbour?snapshot=etcd-pier-1-1"}, {"snapshot-named", "do/snapshot/fleet-default/quay?name=before"},
+	{"settings", "settings"}, {"audit", "audit"}, {"password", "password"}, {"restore-chosen", "do/restore/fleet-default/harbour?snapshot=etcd-pier-1-1"}, {"snapshot-named", "do/snapshot/fleet-default/quay?snapshot=before"},
 	{"upgrade-findings", "do/upgrade/fleet-default/quay?version=v1.34.4%2Bk3s1"}, {"rehearse-chosen", "do/rehearse/fleet-default/harbour?snapshot=etcd-pier-1-1&fleet=yard"},
 	{"rotation", "do/rotate-certificates/fleet-default/quay"}, {"over", "do/resume/fleet-default/harbour"},
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover"
+	"github.com/drover-project/drover/apitypes/verbs"
 	"github.com/drover-project/drover/client"
 	"github.com/drover-project/drover/cmd/drover/auditlog"
 	"github.com/drover-project/drover/cmd/drover/complete"
@@ -44,6 +45,7 @@ type app struct {
 	Streams
 	environ func(string) string
 	serve   Serve
+	verbs   []verbs.Verb
 	given   contexts.Given
 	format  string
 	// usualDataDir is that of the server that is installed on this host; empty is DefaultDataDir.
@@ -55,7 +57,7 @@ type app struct {
 // Main runs the command line and returns the exit code: see exitCodes. A server, which drover server is, is run by serve.
 func Main(ctx context.Context, args []string, streams Streams, environ func(string) string, serve Serve) int {
 	streams.Out, streams.Err = output.Screen(streams.Out), output.Screen(streams.Err)
-	a := &app{Streams: streams, environ: environ, serve: serve}
+	a := &app{Streams: streams, environ: environ, serve: serve, verbs: verbs.All()}
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -162,6 +164,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.fleetsCommand(), a.machinesCommand(), agentsCommand(a), a.objectsCommand(), a.operationsCommand(), a.snapshotsCommand(), a.eventsCommand(), a.auditCommand(), a.whyCommand(), a.tunnelsCommand(), a.serversCommand(), a.versionsCommand(), a.settingsCommand(),
 		supportBundleCommand(a), airgapCommand(a), a.loginCommand(), a.contextCommand(), a.versionCommand(), a.credentialCommand(), (&rke.App{Out: a.Out, Err: a.Err, Environ: a.environ}).Command())
 	root.AddCommand(a.peopleCommands()...)
+	a.addVerbs(root, a.verbs)
 	usageerr.Unknown(root)
 	root.SetFlagErrorFunc(usageerr.Flag)
 	// Asked here before the library does, whose error looks like one of the command's own.

@@ -27,7 +27,7 @@ func clusterPath(c apitypes.Cluster) string { return clustersPath + "/" + c.Name
 func (a *app) clustersCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "clusters", Aliases: []string{"cluster"}, Short: "The clusters of the server"}
 	cmd.AddCommand(clustersList(a), a.clustersShow(), a.joinCommand(), a.tokenCommand(), a.kubeconfigCommand(), a.clustersRemove(),
-		a.clustersDiff(), a.clustersPause(), a.clustersResume(), a.clustersExport(), a.clustersBring(), a.clustersImport(), a.clustersRotate(), a.clustersUpgrade(), a.clustersWindow(), a.clustersRehearsals())
+		a.clustersDiff(), a.clustersResume(), a.clustersExport(), a.clustersBring(), a.clustersImport(), &cobra.Command{Use: "rotate", Short: "Give a cluster new certificates or CAs, another key for its Secrets, or another server token"}, a.clustersUpgrade(), a.clustersWindow(), a.clustersRehearsals())
 	return cmd
 }
 

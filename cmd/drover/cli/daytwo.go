@@ -19,8 +19,8 @@ import (
 
 // askOptions are how an operation is asked for.
 type askOptions struct {
-	dryRun, wait, queue, replace, noSnapshot bool
-	timeout                                  time.Duration
+	dryRun, wait, queue bool
+	timeout             time.Duration
 }
 
 func (o *askOptions) flags(cmd *cobra.Command) {
@@ -31,17 +31,22 @@ func (o *askOptions) flags(cmd *cobra.Command) {
 	f.BoolVar(&o.queue, "queue", false, "wait in the queue while another operation on the cluster is under way")
 }
 
-// ask has the server begin an operation on a cluster.
-func (a *app) ask(ctx context.Context, c *client.Client, at string, asked apitypes.Asked, o askOptions) error {
-	q := url.Values{}
-	for name, is := range map[string]bool{"dryRun": o.dryRun, "queue": o.queue, "replace": o.replace, "noSnapshot": o.noSnapshot} {
+// ask has the server begin an operation by a POST; failed is what could not be done, in front of the reason, which names the cluster.
+func (a *app) ask(ctx context.Context, c *client.Client, target, failed string, asked any, o askOptions) error {
+	target, query, _ := strings.Cut(target, "?")
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return fmt.Errorf("%s: %w", failed, err)
+	}
+	for name, is := range map[string]bool{"dryRun": o.dryRun, "queue": o.queue} {
 		if is {
 			q.Set(name, "true")
 		}
 	}
+	target += "?" + q.Encode()
 	var begun apitypes.Begun
-	if err := c.Send(ctx, "POST", at+"/operations?"+q.Encode(), asked, &begun); err != nil {
-		return fmt.Errorf("%s: %w", strings.ReplaceAll(string(asked.Kind), "-", " "), err) // the server names the cluster
+	if err := c.Send(ctx, "POST", target, asked, &begun); err != nil {
+		return fmt.Errorf("%s: %w", failed, err)
 	}
 	if o.dryRun {
 		return a.show(begun.Lines, func(t *table) {
@@ -61,7 +66,7 @@ func (a *app) ask(ctx context.Context, c *client.Client, at string, asked apityp
 
 func (a *app) snapshotsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "snapshots", Aliases: []string{"snapshot"}, Short: "Snapshots of clusters' etcd, by which a cluster that is lost comes back"}
-	cmd.AddCommand(a.snapshotsList(), a.snapshotsCreate(), a.snapshotsRestore(), a.snapshotsDownload(), a.snapshotsRehearse())
+	cmd.AddCommand(a.snapshotsList(), a.snapshotsDownload(), a.snapshotsRehearse())
 	return cmd
 }
 
@@ -146,109 +151,4 @@ func snapshotSize(s apitypes.Snapshot) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f MiB", float64(most)/(1<<20))
-}
-
-func (a *app) snapshotsCreate() *cobra.Command {
-	var o askOptions
-	var name string
-	var machines []string
-	cmd := &cobra.Command{
-		Use: "create CLUSTER", Short: "Take a snapshot of a cluster's etcd on every host that has it", Args: needs("CLUSTER"),
-		Long: `Take a snapshot of a cluster's etcd on every host that has it. Of k3s and RKE2 it is taken on one after the other, and
-each host looks whether it is whole.`,
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
-			names, err := a.machineNames(ctx, c, machines)
-			if err != nil {
-				return err
-			}
-			return a.ask(ctx, c, clusterPath(one), apitypes.Asked{Kind: apitypes.KindSnapshot, Snapshot: name, Machines: names}, o)
-		}),
-	}
-	cmd.Flags().StringVar(&name, "name", "", "name of the snapshot (default: the cluster's ID, a random text and the time); of k3s and RKE2 the beginning of its name (default: on-demand)")
-	cmd.Flags().StringArrayVar(&machines, "machine", nil, "only on the host of this machine, of k3s and RKE2 (repeat)")
-	o.flags(cmd)
-	return cmd
-}
-
-func (a *app) snapshotsRestore() *cobra.Command {
-	var o askOptions
-	var yes, keep bool
-	var machines []string
-	var mode string
-	cmd := &cobra.Command{
-		Use: "restore CLUSTER SNAPSHOT --yes", Short: "Bring a cluster back to a snapshot, on the hosts that it has now", Args: needs("CLUSTER", "SNAPSHOT"),
-		Long: `Bring a cluster back to a snapshot, on the hosts that it has now. Everything is looked at before anything is changed, and the
-data of now stay on their hosts until the cluster works on the others. Hosts that are lost are removed first, with drover machines rm NAME --force.
-
-Of k3s and RKE2 SNAPSHOT is a name that ` + "`drover snapshots ls`" + ` shows, or the path of a file on the host of a machine, with --machine.
-All servers stop, that machine begins the cluster anew, and the others join it one after the other. If all servers are
-lost, register new hosts, copy the file to one of them, and restore it there.`,
-		Example: "  drover snapshots restore harbour on-demand-pier-1-1763850000 --yes --wait\n  drover snapshots restore harbour /root/snapshot --machine pier-4 --yes",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
-				if !yes && !o.dryRun {
-					return usage("cluster %s would go back to snapshot %s, and what was written to it since would be gone; say --yes to do it, or --dry-run to see how", one.Name, args[1])
-				}
-				names, err := a.machineNames(ctx, c, machines)
-				if err != nil {
-					return err
-				}
-				return a.ask(ctx, c, clusterPath(one), apitypes.Asked{Kind: apitypes.KindRestore, Snapshot: args[1], KeepState: keep, Machines: names, Mode: mode}, o)
-			})(cmd, args)
-		},
-	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
-	cmd.Flags().StringArrayVar(&machines, "machine", nil, "the machine on whose host the snapshot is, of k3s and RKE2")
-	cmd.Flags().StringVar(&mode, "mode", "", "what becomes as it was too, of k3s and RKE2: none, kubernetesVersion, or all, which is the version and the settings (default: none)")
-	cmd.Flags().BoolVar(&o.replace, "replace", false, "end a change that is under way in favour of it, of k3s and RKE2")
-	cmd.Flags().BoolVar(&o.noSnapshot, "no-snapshot", false, "begin without a snapshot of what the cluster is now, of k3s and RKE2")
-	cmd.Flags().BoolVar(&keep, "keep-state", false, "keep the certificates and keys that the server has, and do not take those in the snapshot")
-	o.flags(cmd)
-	return cmd
-}
-
-func (a *app) clustersRotate() *cobra.Command {
-	cmd := &cobra.Command{Use: "rotate", Short: "Give a cluster new certificates or CAs, another key for its Secrets, or another server token"}
-	var o, k, s, h askOptions
-	var asked apitypes.Asked
-	certificates := &cobra.Command{
-		Use: "certificates NAME", Short: "Issue certificates again and deploy them host by host, also when they have ended", Args: needs("NAME"),
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
-			asked.Kind = apitypes.KindRotateCertificates
-			return a.ask(ctx, c, clusterPath(one), asked, o)
-		}),
-	}
-	certificates.Flags().BoolVar(&asked.CA, "ca", false, "the CAs, too, as drover clusters rotate ca does")
-	certificates.Flags().StringArrayVar(&asked.Services, "service", nil, "only the certificates of this service (repeat)")
-	o.flags(certificates)
-	keys := &cobra.Command{
-		Use: "encryption-keys NAME", Short: "Encrypt every Secret with a new key; the old one goes when nothing is written with it any more", Args: needs("NAME"),
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
-			return a.ask(ctx, c, clusterPath(one), apitypes.Asked{Kind: apitypes.KindRotateKeys}, k)
-		}),
-	}
-	k.flags(keys)
-	token := &cobra.Command{
-		Use: "server-token NAME", Short: "Give a cluster of k3s or RKE2 another server token, and restart its servers one at a time", Args: needs("NAME"),
-		Long: `Give a cluster of k3s or RKE2 another server token, and restart its servers one at a time. That is the token with which servers
-join, and by which what etcd and its snapshots hold of the cluster's certificates and keys is read. All servers have to work. Workers
-have another token, which stays. Snapshots of before are restored with the token of then, which the server keeps.`,
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
-			return a.ask(ctx, c, clusterPath(one), apitypes.Asked{Kind: apitypes.KindRotateToken}, s)
-		}),
-	}
-	s.flags(token)
-	ca := &cobra.Command{
-		Use: "ca NAME", Short: "Give a cluster new CAs and certificates, host by host, so that at no time one does not trust another", Args: needs("NAME"),
-		Long: `Give a cluster new CAs and certificates, host by host, so that at no time one does not trust another. Of k3s and RKE2 one server
-makes the new CAs, signed by those of now too, has etcd take them, and all servers and then the workers restart. All servers have to
-work. The old CAs count until the next rotation, so that kubeconfigs that were copied off the hosts have to be renewed before it.`,
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
-			return a.ask(ctx, c, clusterPath(one), apitypes.Asked{Kind: apitypes.KindRotateCertificates, CA: true}, h)
-		}),
-	}
-	ca.Flags().BoolVar(&h.noSnapshot, "no-snapshot", false, "begin without a snapshot of what the cluster is now, of k3s and RKE2")
-	h.flags(ca)
-	cmd.AddCommand(certificates, keys, token, ca)
-	return cmd
 }

@@ -9,13 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/drover-project/drover/apitypes/verbs"
 )
 
 //go:generate go test -run TestDocument -update .
 
 // Document writes a description of all commands in Markdown.
 func Document(w io.Writer) {
-	a := &app{Streams: Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, environ: func(string) string { return "" }}
+	a := &app{Streams: Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, environ: func(string) string { return "" }, verbs: verbs.All()}
 	root := a.root()
 	fmt.Fprint(w, "# The command line\n\n"+
 		"Generated from the commands by `go generate ./cmd/drover/cli`; `drover COMMAND --help` shows the same.\n\n"+
@@ -31,7 +33,7 @@ func Document(w io.Writer) {
 
 // Completion writes what a shell completes the commands by: bash, zsh or fish. The error names the shells that there are, or is that of w.
 func Completion(w io.Writer, shell string) error {
-	a := &app{Streams: Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, environ: func(string) string { return "" }}
+	a := &app{Streams: Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, environ: func(string) string { return "" }, verbs: verbs.All()}
 	root := a.root()
 	switch shell {
 	case "bash":

@@ -28,7 +28,7 @@ func fleetPath(name string) string { return fleetsPath + "/" + url.PathEscape(na
 
 func (a *app) fleetsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "fleets", Aliases: []string{"fleet"}, Short: "Machines without a cluster, to which people give plans"}
-	cmd.AddCommand(fleetsList(a), a.fleetsShow(), a.fleetsJoin(), a.fleetsRemove())
+	cmd.AddCommand(fleetsList(a), a.fleetsShow(), a.fleetsJoin())
 	return cmd
 }
 
@@ -168,33 +168,6 @@ a fleet; its labels are what plans are given by.`,
 	f.StringVar(&o.address, "address", "", "external address")
 	f.StringVar(&o.internalAddress, "internal-address", "", "internal address")
 	f.StringArrayVar(&o.labels, "label", nil, "label of the machine, k=v (repeat)")
-	return cmd
-}
-
-func (a *app) fleetsRemove() *cobra.Command {
-	var yes, force bool
-	cmd := &cobra.Command{
-		Use: "rm NAME --yes", Short: "Remove a fleet; with --force also one that has machines, which are forgotten with it", Args: needs("NAME"),
-		RunE: a.onFleet(func(ctx context.Context, c *client.Client, f apitypes.Fleet) error {
-			if !yes {
-				return usage("fleet %s (%s) has %d machines; its token and what is kept of its operations are deleted from the server; say --yes to do it", f.Name, f.ID, f.Machines)
-			}
-			path := fleetPath(f.Name) + "/remove"
-			if force {
-				path += "?force=true"
-			}
-			if err := c.Send(ctx, http.MethodPost, path, nil, nil); err != nil {
-				return fmt.Errorf("remove fleet %s: %w", f.Name, err)
-			}
-			fmt.Fprintf(a.Out, "fleet %s is being removed\n", f.Name)
-			if f.Machines > 0 {
-				fmt.Fprintf(a.Out, "its %d hosts keep what plans did there; on each of them: rancher-system-agent-uninstall.sh\n", f.Machines)
-			}
-			return nil
-		}),
-	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
-	cmd.Flags().BoolVar(&force, "force", false, "forget its machines with it")
 	return cmd
 }
 

@@ -25,7 +25,6 @@ import (
 	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/rke1/export"
 	"github.com/drover-project/drover/rke1/kube"
-	"github.com/drover-project/drover/rke1/state"
 )
 
 // maxFile bounds the files that an import reads, in bytes: what the server takes.
@@ -259,7 +258,7 @@ func (a *app) importRequest(ctx context.Context, o importOptions) (r apitypes.Im
 	case o.state != "":
 		text, err = durable.ReadFile(o.state, maxFile)
 	case o.config != "":
-		text, err = durable.ReadFile(state.FilesOf(o.config).State, maxFile)
+		text, err = durable.ReadFile(rke.StateFile(o.config), maxFile)
 	default:
 		return r, usage("which cluster? --config and --state name its files, --kubeconfig the way to it, --hosts the way to its hosts")
 	}

@@ -67,7 +67,7 @@ func stateText(m apitypes.Machine) string {
 func (a *app) machinesCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "machines", Aliases: []string{"machine", "nodes"}, Short: "The hosts that joined, and where each of them stands"}
 	cmd.AddCommand(machinesList(a), a.machinesShow(), a.machinesOutput(), a.machinesLogs(), a.machinesDocker(),
-		a.machinesForward(), a.machinesLabel(), a.machinesRejoin(), a.machinesPlan(), a.machinesRemove())
+		a.machinesForward(), a.machinesLabel(), a.machinesPlan(), a.machinesRemove())
 	return cmd
 }
 
@@ -201,27 +201,6 @@ func describeFailure(t *table, m apitypes.Machine) {
 	lines := strings.Split(strings.TrimRight(f.Output, "\n"), "\n")
 	for _, line := range lines[max(0, len(lines)-20):] {
 		t.Row("output", strings.ReplaceAll(line, "\t", "    "))
-	}
-}
-
-func (a *app) machinesRejoin() *cobra.Command {
-	return &cobra.Command{
-		Use: "rejoin NAME", Short: "Let a host that lost its token join again as this machine, once within an hour", Args: needs("NAME"),
-		Long: `Let a host that lost its token join again as this machine, once within an hour.
-
-A host that is a machine already proves that with the machine's token, which
-install.sh finds on its disk. A registration without that proof is refused, and
-` + "`drover machines show`" + ` says who asked: another host with the same machine id may
-have, or this one after its disk was replaced.`,
-		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m apitypes.Machine) error {
-			if err := c.Send(ctx, "POST", machinePath(m)+"/rejoin", nil, &m); err != nil {
-				return fmt.Errorf("allow machine %s to join again: %w", m.Name, err)
-			}
-			return a.show(m, func(t *table) {
-				t.Row(fmt.Sprintf("the next registration of machine %s needs no token of it, until %s; run the join command on its host: drover %s",
-					m.Name, m.RejoinUntil.Format(time.RFC3339), joinedBy(m)))
-			})
-		}),
 	}
 }
 

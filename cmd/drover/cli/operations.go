@@ -26,10 +26,7 @@ const shownLines = 20
 
 func (a *app) operationsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "operations", Aliases: []string{"operation", "ops"}, Short: "Long work on clusters: how far it is, what it waits for, and how it ended"}
-	cmd.AddCommand(operationsList(a), a.operationsShow(), a.operationsWait(),
-		a.operationsAsk("abort", "Stop an operation when what was begun is finished; one that is queued does not begin"),
-		a.operationsAsk("retry", "Try again what failed of an operation"),
-		a.operationsAsk("hurry", "Have an operation not wait for the maintenance window of its cluster, once"))
+	cmd.AddCommand(operationsList(a), a.operationsShow(), a.operationsWait())
 	return cmd
 }
 
@@ -263,30 +260,6 @@ func lastSeen(o apitypes.Operation) string {
 		return fmt.Sprintf("it is %s and waits for %s", o.State, wait)
 	}
 	return fmt.Sprintf("it is %s", o.State)
-}
-
-// operationsAsk is a command that asks something of an operation, by the route of that name.
-func (a *app) operationsAsk(what, short string) *cobra.Command {
-	return &cobra.Command{
-		Use: what + " ID", Short: short, Args: needs("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			var o apitypes.Operation
-			if err := c.Send(cmd.Context(), "POST", operationPath(args[0])+"/"+what, nil, &o); err != nil {
-				return fmt.Errorf("%s an operation: %w", what, err) // the server names it
-			}
-			return a.show(o, func(t *table) {
-				text := fmt.Sprintf("operation %s is %s", o.ID, o.State)
-				if !o.State.Ended() {
-					text += fmt.Sprintf("; `drover operations wait %s` waits for its end", o.ID)
-				}
-				t.Row(text)
-			})
-		},
-	}
 }
 
 // followOperation calls each for an operation and for each change of it until it has ended, and returns it as it was last seen.

@@ -95,21 +95,3 @@ func (a *app) clustersDiff() *cobra.Command {
 	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "file with the cluster, directory of such files, or - for standard input (repeat)")
 	return cmd
 }
-
-func (a *app) clustersPause() *cobra.Command {
-	return &cobra.Command{
-		Use: "pause NAME", Short: "Begin nothing new on a cluster's machines; what has begun is finished", Args: needs("NAME"),
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one apitypes.Cluster) error {
-			var answer apitypes.Paused
-			if err := c.Send(ctx, "POST", clusterPath(one)+"/pause", nil, &answer); err != nil {
-				return fmt.Errorf("pause cluster %s: %w", one.Name, err)
-			}
-			return a.show(answer, func(t *table) {
-				t.Row("cluster " + one.Name + " is paused")
-				if len(answer.Finishing) > 0 {
-					t.Row("what has begun is finished first on " + strings.Join(answer.Finishing, ", "))
-				}
-			})
-		}),
-	}
-}

@@ -40,7 +40,7 @@ SNAPSHOT is a name that ` + "`drover snapshots ls`" + ` shows, or the path of a 
 					}
 					asked.Machines = []string{m.Name}
 				}
-				if err := a.ask(ctx, c, clusterPath(one), asked, o); err != nil || !o.wait || o.dryRun || !a.tabular() {
+				if err := a.ask(ctx, c, clusterPath(one)+"/operations", "rehearse", asked, o); err != nil || !o.wait || o.dryRun || !a.tabular() {
 					return err
 				}
 				return a.showRehearsal(ctx, c, one, args[1])

@@ -113,3 +113,6 @@ func (c *cluster) saveKubeconfig(text string) error {
 	}
 	return nil
 }
+
+// StateFile is where the state of a cluster.yml is: beside it.
+func StateFile(config string) string { return state.FilesOf(config).State }

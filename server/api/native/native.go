@@ -76,3 +76,22 @@ func decode(text []byte, into any) error {
 	}
 	return nil
 }
+
+// Deeds are what the server does for verbs (apitypes/verbs), by where those are.
+func (a API) Deeds() map[string]route.Handler {
+	of, on, fleets, long := a.Clusters, a.Machines, a.Fleets, a.Operations
+	return map[string]route.Handler{
+		"clusters/pause":      route.Of(of.Find, of.Pause),
+		"clusters/resume":     route.Of(of.Find, of.Resume),
+		"clusters/window/set": route.Of(of.Find, of.SetWindow),
+		"clusters/operations": route.Of(of.Find, long.Begin),
+		"clusters/agents/pin": route.Of(of.Find, on.PinOfCluster),
+		"fleets/operations":   route.Of(fleets.Find, fleets.Begin),
+		"fleets/agents/pin":   route.Of(fleets.Find, on.PinOfFleet),
+		"fleets/remove":       route.Of(fleets.Find, fleets.Remove),
+		"machines/rejoin":     route.Of(on.Find, on.AllowRejoin),
+		"operations/abort":    route.Of(long.Find, long.Abort),
+		"operations/retry":    route.Of(long.Find, long.Retry),
+		"operations/hurry":    route.Of(long.Find, long.Hurry),
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/apitypes/verbs"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -69,9 +70,12 @@ type Pages struct {
 const mostForms = 10_000
 
 // New makes the pages of all actions.
-func New(u *ui.UI, facts ui.Facts, now func() time.Time) *Pages {
-	p := &Pages{UI: u, Facts: facts, Now: now, once: ui.Forms[outcome]{Now: now, Most: mostForms, Later: later}}
-	for _, some := range [][]Action{ofClusters(), ofDayTwo(), ofMachines(), ofOperations(), ofPeople(), ofRoles(), ofFleets()} {
+func New(u *ui.UI, facts ui.Facts, now func() time.Time, all []verbs.Verb) *Pages {
+	p := &Pages{UI: u, Facts: facts, Now: now, actions: ofClusters(), once: ui.Forms[outcome]{Now: now, Most: mostForms, Later: later}}
+	for _, v := range all {
+		p.actions = append(p.actions, of(v))
+	}
+	for _, some := range [][]Action{{rehearse(), rehearsals(), removeCluster()}, ofMachines(), ofPeople(), ofRoles(), ofFleets()} {
 		p.actions = append(p.actions, some...)
 	}
 	return p

@@ -5,36 +5,20 @@ package actions
 import (
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 
 	"github.com/drover-project/drover/apitypes"
+	"github.com/drover-project/drover/apitypes/verbs"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/ui"
 )
 
-// at is where drover's own API has the cluster.
-func (s Subject) at() string {
-	if s.Kind == auth.Fleet {
-		return "/v1-drover/fleets/" + url.PathEscape(s.Key)
-	}
-	namespace, name, _ := strings.Cut(s.Key, "/")
-	return "/v1-drover/clusters/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
-}
-
 // mayChange is for those who may change the cluster.
 func mayChange(who auth.Identity, s Subject) bool { return s.may(who, auth.Update) }
 
-// drovers says that the server provisions the cluster, and does now.
-func drovers(s Subject) bool {
-	return s.Cluster.Exported == nil && s.Cluster.Deleting.IsZero() && slices.Contains([]string{"k3s", "rke2", apitypes.RKE1}, s.Cluster.Distribution)
-}
-
-// onHosts says the same of one of k3s or RKE2.
-func onHosts(s Subject) bool { return drovers(s) && s.Cluster.Distribution != apitypes.RKE1 }
-
-func paused(s Subject) bool { return s.Cluster.Paused }
+// drovers says that the server provisions the cluster, and does now; onHosts the same of one of k3s or RKE2.
+func drovers(s Subject) bool { return verbs.Provisioned(s.object()) }
+func onHosts(s Subject) bool { return verbs.OnPlans(s.object()) }
 
 // command is a drover command on a cluster.
 func command(words string) func(Subject, Given) string {
@@ -53,60 +37,7 @@ func ofClusters() []Action {
 			Command: command("clusters kubeconfig"),
 			Shows:   kubeconfig, File: true,
 		},
-		{
-			Name: "pause", Title: "Pause", Of: auth.Cluster, Pauses: true, Done: "The cluster is paused: nothing new begins on its machines.",
-			About:   "Nothing new begins on the machines of the cluster until it is resumed. What has begun is finished first.",
-			May:     mayChange,
-			Fits:    func(s Subject) bool { return drovers(s) && !paused(s) },
-			Ask:     func(s Subject, _ Given) route.Asked { return post(s.at() + "/pause") },
-			Command: command("clusters pause"),
-		},
-		{
-			Name: "resume", Title: "Resume", Of: auth.Cluster, Pauses: true, Done: "The cluster goes on.",
-			About:   "The server goes on with what is to be done on the machines of the cluster.",
-			May:     mayChange,
-			Fits:    func(s Subject) bool { return drovers(s) && paused(s) },
-			Ask:     func(s Subject, _ Given) route.Asked { return post(s.at() + "/resume") },
-			Command: command("clusters resume"),
-		},
 		upgrade(),
-		{
-			Name: "window", Title: "Maintenance window", Of: auth.Cluster, Advanced: true, Done: "The maintenance window is set.",
-			About: "When machines of the cluster may be restarted and drained. What is asked for at other times waits.",
-			May:   mayChange, Fits: onHosts,
-			Fields: func(Subject, Known) []Field {
-				return []Field{{Name: "window", Label: "Window", Kind: "text", Hint: "such as Sat 22:00-04:00 Europe/Berlin; empty for none"}}
-			},
-			Ask: func(s Subject, g Given) route.Asked {
-				return send(http.MethodPost, s.at()+"/window/set", apitypes.AskedWindow{Window: g.Text("window")})
-			},
-			Command: func(s Subject, g Given) string {
-				if g.Text("window") == "" {
-					return ui.ShellLine("drover clusters window", []string{s.Name}, "--clear")
-				}
-				return ui.ShellLine("drover clusters window", []string{s.Name}, ui.ShellFlag("--set", g.Text("window")))
-			},
-		},
-		{
-			Name: "remove-cluster", Title: "Remove the cluster", Of: auth.Cluster, Dangerous: true, Advanced: true, Done: "The cluster is being removed.",
-			About: "The server forgets the cluster with its machines, tokens and operations, and with the join tokens that its snapshots are encrypted by. What runs on the hosts stays, unless they are to be left clean. An imported cluster runs on without the server.",
-			May:   func(who auth.Identity, s Subject) bool { return s.may(who, auth.Remove) },
-			Fits:  func(s Subject) bool { return s.Cluster.Deleting.IsZero() },
-			Fields: func(Subject, Known) []Field {
-				return []Field{{Name: "uninstall", Label: "Leave the hosts clean: Kubernetes and all its data are removed from them", Kind: "tick"}}
-			},
-			Ask: func(s Subject, g Given) route.Asked {
-				target := "/v3/clusters/" + url.PathEscape(s.ID)
-				if g.On("uninstall") {
-					target += "?uninstall=true"
-				}
-				return route.Asked{Method: http.MethodDelete, Target: target}
-			},
-			Next: func(Subject, route.Reply) string { return ui.Home + "clusters" }, // its own page is gone any moment
-			Command: func(s Subject, g Given) string {
-				return ui.ShellLine("drover clusters rm", []string{s.Name}, "--yes", g.flag("uninstall"))
-			},
-		},
 	}
 }
 
@@ -170,4 +101,105 @@ func orWord(given, instead string) string {
 		return instead
 	}
 	return given
+}
+
+func removeCluster() Action {
+	return Action{
+		Name: "remove-cluster", Title: "Remove the cluster", Of: auth.Cluster, Dangerous: true, Advanced: true, Done: "The cluster is being removed.",
+		About: "The server forgets the cluster with its machines, tokens and operations, and with the join tokens that its snapshots are encrypted by. What runs on the hosts stays, unless they are to be left clean. An imported cluster runs on without the server.",
+		May:   func(who auth.Identity, s Subject) bool { return s.may(who, auth.Remove) },
+		Fits:  func(s Subject) bool { return s.Cluster.Deleting.IsZero() },
+		Fields: func(Subject, Known) []Field {
+			return []Field{{Name: "uninstall", Label: "Leave the hosts clean: Kubernetes and all its data are removed from them", Kind: "tick"}}
+		},
+		Ask: func(s Subject, g Given) route.Asked {
+			target := "/v3/clusters/" + url.PathEscape(s.ID)
+			if g.On("uninstall") {
+				target += "?uninstall=true"
+			}
+			return route.Asked{Method: http.MethodDelete, Target: target}
+		},
+		Next: func(Subject, route.Reply) string { return ui.Home + "clusters" }, // its own page is gone any moment
+		Command: func(s Subject, g Given) string {
+			return ui.ShellLine("drover clusters rm", []string{s.Name}, "--yes", g.flag("uninstall"))
+		},
+	}
+}
+
+// begun is the page of the operation that was begun.
+func begun(s Subject, reply route.Reply) string {
+	var answer apitypes.Begun
+	if reply.Decode(&answer) == nil && answer.Operation != nil {
+		return ui.OperationURL(answer.Operation.ID)
+	}
+	return s.URL
+}
+
+// rehearsable says that snapshots of the cluster can be rehearsed.
+func rehearsable(s Subject) bool { return onHosts(s) && s.Cluster.Distribution == "k3s" }
+
+func rehearse() Action {
+	return Action{
+		Name: "rehearse", Title: "Rehearse a snapshot", Of: auth.Cluster, Preview: true, May: mayChange, Fits: rehearsable, Next: begun,
+		About: "A machine of a fleet, which the cluster does not have, restores the snapshot, counts what is in it, and is left clean. The cluster is not touched.",
+		Fields: func(s Subject, k Known) []Field {
+			return []Field{
+				{Name: "snapshot", Label: "Snapshot", Kind: "choice", Required: true, Choices: append([]Choice{{"", "choose one"}}, snapshots(s)...)},
+				{Name: "fleet", Label: "Fleet with a machine for it", Kind: "text", Required: true, Known: fleets(k)},
+			}
+		},
+		Ask: func(s Subject, g Given) route.Asked {
+			return send(http.MethodPost, s.at()+"/operations", apitypes.Asked{Kind: apitypes.KindRehearse, Snapshot: g.Text("snapshot"), Fleet: g.Text("fleet")})
+		},
+		Command: func(s Subject, g Given) string {
+			return ui.ShellLine("drover snapshots rehearse", []string{s.Name, orWord(g.Text("snapshot"), "SNAPSHOT")}, ui.ShellFlag("--fleet", orWord(g.Text("fleet"), "FLEET")))
+		},
+	}
+}
+
+// rehearsals sets how often the newest snapshot is rehearsed.
+func rehearsals() Action {
+	return Action{
+		Name: "rehearsals", Title: "Rehearse again and again", Of: auth.Cluster, Done: "The schedule of rehearsals is set.",
+		About: "The newest snapshot is rehearsed by itself, on a machine of a fleet that is idle. The time counts from the end of the last rehearsal. Without a time none begins by itself.",
+		May: func(who auth.Identity, s Subject) bool {
+			return mayChange(who, s) && auth.May(who, auth.Update, auth.Object{Kind: auth.Fleet})
+		},
+		Fits: rehearsable,
+		Fields: func(s Subject, k Known) []Field {
+			return []Field{
+				{Name: "every", Label: "Time from the end of one to the next", Kind: "text", Value: s.Cluster.Rehearsals.Every, Hint: "such as 24h; empty for never"},
+				{Name: "fleet", Label: "Fleet with a machine for it", Kind: "text", Value: s.Cluster.Rehearsals.Fleet, Known: fleets(k)},
+			}
+		},
+		Ask: func(s Subject, g Given) route.Asked {
+			asked := apitypes.AskedRehearsals{Every: g.Text("every"), Fleet: g.Text("fleet")}
+			if asked.Every == "" { // the fleet is that of the schedule that ends
+				asked.Fleet = ""
+			}
+			return send(http.MethodPost, s.at()+"/rehearsals/set", asked)
+		},
+		Command: func(s Subject, g Given) string {
+			if g.Text("every") == "" {
+				return ui.ShellLine("drover clusters rehearsals", []string{s.Name}, "--off")
+			}
+			return ui.ShellLine("drover clusters rehearsals", []string{s.Name}, ui.ShellFlag("--every", g.Text("every")), ui.ShellFlag("--fleet", orWord(g.Text("fleet"), "FLEET")))
+		},
+	}
+}
+
+// fleets are those that the caller may see.
+func fleets(k Known) []Choice {
+	return known(k.Fleets(k.Who), func(f apitypes.Fleet) Choice { return Choice{f.Name, f.Name} })
+}
+
+// snapshots are those that the cluster can go back to.
+func snapshots(s Subject) []Choice {
+	var all []Choice
+	for _, one := range s.Cluster.Snapshots {
+		if one.Restorable {
+			all = append(all, Choice{one.Name, one.Name + ", " + one.Created.UTC().Format("2006-01-02 15:04:05") + " UTC"})
+		}
+	}
+	return all
 }

@@ -1,4 +1,4 @@
-// What is done to machines, operations and fleets.
+// What is done to machines, and how fleets are made.
 
 package actions
 
@@ -10,15 +10,8 @@ import (
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/ui"
 )
-
-// machineAt is where drover's own API has the machine.
-func (s Subject) machineAt() string {
-	namespace, name, _ := strings.Cut(s.Key, "/")
-	return "/v1-drover/machines/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
-}
 
 // node is an action on the machine's node, which the API of its cluster is asked for.
 func node(action, title, about, done string) Action {
@@ -53,19 +46,11 @@ func ofMachines() []Action {
 				return []Field{{Name: "labels", Label: "Labels", Kind: "text", Required: true, Hint: "rack=a disk-"}}
 			},
 			Ask: func(s Subject, g Given) route.Asked {
-				return send(http.MethodPost, s.machineAt()+"/labels", labelChange(g.Text("labels")))
+				return send(http.MethodPost, s.at()+"/labels", labelChange(g.Text("labels")))
 			},
 			Command: func(s Subject, g Given) string {
 				return ui.ShellLine("drover machines label", append([]string{s.Name}, strings.Fields(orWord(g.Text("labels"), "KEY=VALUE"))...))
 			},
-		},
-		{
-			Name: "rejoin", Title: "Allow to register again", Of: auth.Machine, Done: "The host may register again.",
-			About:   "A host that was installed anew has lost the machine's token. For some minutes a registration of the same machine is let in without it.",
-			May:     func(who auth.Identity, s Subject) bool { return s.may(who, auth.Update) },
-			Fits:    func(s Subject) bool { return s.Machine.Claim != nil && s.Machine.Deleting.IsZero() },
-			Ask:     func(s Subject, _ Given) route.Asked { return post(s.machineAt() + "/rejoin") },
-			Command: command("machines rejoin"),
 		},
 		removeMachine(),
 	}
@@ -94,7 +79,7 @@ func removeMachine() Action {
 			return []Field{{Name: "force", Label: "The host is lost: forget the machine at once, and leave what is on it", Kind: "tick"}}
 		},
 		Ask: func(s Subject, g Given) route.Asked {
-			target := s.machineAt() + "/remove?busy=refuse"
+			target := s.at() + "/remove?busy=refuse"
 			if g.On("force") {
 				target += "&force=true"
 			}
@@ -107,34 +92,7 @@ func removeMachine() Action {
 	}
 }
 
-// asked is what people ask of an operation.
-func asked(name, title, about, done string, fits func(apitypes.Operation) bool) Action {
-	return Action{
-		Name: name, Title: title, About: about, Done: done, Of: auth.Operation,
-		May:  func(who auth.Identity, s Subject) bool { return s.may(who, auth.Action(name)) },
-		Fits: func(s Subject) bool { return fits(*s.Operation) },
-		Ask: func(s Subject, _ Given) route.Asked {
-			return post("/v1-drover/operations/" + url.PathEscape(s.ID) + "/" + name)
-		},
-		Command: func(s Subject, _ Given) string { return ui.ShellLine("drover operations "+name, []string{s.ID}) },
-	}
-}
-
-func ofOperations() []Action {
-	return []Action{
-		asked("abort", "Stop", "Nothing more of the operation begins; what has begun on a machine is finished first. What was done stays done.", "The operation stops when what has begun is finished.",
-			func(o apitypes.Operation) bool { return !o.State.Ended() && o.Abort == nil }),
-		asked("retry", "Try again", "What failed is tried again.", "What failed is tried again.",
-			func(o apitypes.Operation) bool { return o.State == operations.Failed && !o.Once }),
-		asked("hurry", "Do not wait for the window", "The operation does not wait for the maintenance window of its cluster, this once.", "The operation does not wait for the maintenance window.",
-			func(o apitypes.Operation) bool {
-				return !o.State.Ended() && o.Hurry == nil && o.Wait != nil && !o.Wait.Until.IsZero()
-			}),
-	}
-}
-
 func ofFleets() []Action {
-	at := func(name string) string { return "/v1-drover/fleets/" + url.PathEscape(name) }
 	return []Action{
 		{
 			Name: "join-fleet", Title: "Join a host", Makes: auth.Fleet,
@@ -145,7 +103,9 @@ func ofFleets() []Action {
 			Fields: func(Subject, Known) []Field {
 				return []Field{{Name: "name", Label: "Name of the fleet", Kind: "text", Required: true}}
 			},
-			Ask: func(_ Subject, g Given) route.Asked { return post(at(g.Text("name")) + "/join") },
+			Ask: func(_ Subject, g Given) route.Asked {
+				return post("/v1-drover/fleets/" + url.PathEscape(g.Text("name")) + "/join")
+			},
 			Command: func(_ Subject, g Given) string {
 				return ui.ShellLine("drover fleets join-command", []string{orWord(g.Text("name"), "NAME")})
 			},
@@ -153,25 +113,6 @@ func ofFleets() []Action {
 				var j apitypes.Join
 				err := reply.Decode(&j)
 				return Shown{Title: "Run this as root on the host. It has the registration token, which lets hosts join.", Text: j.Command + j.Problem}, err
-			},
-		},
-		{
-			Name: "remove-fleet", Title: "Remove the fleet", Of: auth.Fleet, Dangerous: true, Done: "The fleet is being removed.",
-			About: "The fleet's token and what is kept of its operations are deleted. Its hosts keep what plans did there.",
-			May:   func(who auth.Identity, s Subject) bool { return s.may(who, auth.Remove) },
-			Fields: func(Subject, Known) []Field {
-				return []Field{{Name: "force", Label: "Forget its machines with it", Kind: "tick"}}
-			},
-			Ask: func(s Subject, g Given) route.Asked {
-				target := at(s.Name) + "/remove"
-				if g.On("force") {
-					target += "?force=true"
-				}
-				return post(target)
-			},
-			Next: func(Subject, route.Reply) string { return ui.Home + "fleets" },
-			Command: func(s Subject, g Given) string {
-				return ui.ShellLine("drover fleets rm", []string{s.Name}, "--yes", g.flag("force"))
 			},
 		},
 	}

@@ -1,0 +1,113 @@
+package verbs
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/drover-project/drover/apitypes"
+)
+
+func ofMachines() []Verb {
+	return []Verb{{
+		Name: "rejoin", Of: Machine, Path: "rejoin", Right: "update", Answer: apitypes.Machine{},
+		Summary: "Let one registration within the next hour have the machine's place without the machine's token",
+		Fits:    func(o Object) bool { return o.Machine.Claim != nil && o.Machine.Deleting.IsZero() },
+		Page: Page{
+			Title: "Allow to register again", Done: "The host may register again.",
+			About: "A host that was installed anew has lost the machine's token. For some minutes a registration of the same machine is let in without it.",
+		},
+		Command: Command{
+			Line: "machines rejoin NAME", Short: "Let a host that lost its token join again as this machine, once within an hour", Failed: "allow NAME to join again",
+			Long: `Let a host that lost its token join again as this machine, once within an hour.
+
+A host that is a machine already proves that with the machine's token, which
+install.sh finds on its disk. A registration without that proof is refused, and
+` + "`drover machines show`" + ` says who asked: another host with the same machine id may
+have, or this one after its disk was replaced.`,
+			Said: said(func(_ Object, m apitypes.Machine) []string {
+				home := "clusters"
+				if m.Fleet {
+					home = "fleets"
+				}
+				return []string{fmt.Sprintf("the next registration of machine %s needs no token of it, until %s; run the join command on its host: drover %s join-command %s",
+					m.Name, m.RejoinUntil.Format(time.RFC3339), home, m.Cluster)}
+			}),
+		},
+	}}
+}
+
+func ofOperations() []Verb {
+	return []Verb{
+		{
+			Name:    "abort",
+			Summary: "Stop an operation when what was begun is finished; 409 when it has ended or stops already",
+			Fits:    func(o Object) bool { return !o.Operation.State.Ended() && o.Operation.Abort == nil },
+			Page: Page{
+				Title: "Stop", Done: "The operation stops when what has begun is finished.",
+				About: "Nothing more of the operation begins; what has begun on a machine is finished first. What was done stays done.",
+			},
+			Command: Command{Short: "Stop an operation when what was begun is finished; one that is queued does not begin"},
+		},
+		{
+			Name:    "retry",
+			Summary: "Try again what failed; 409 when nothing has failed, it is not tried twice, or another operation of the cluster is under way",
+			Fits:    func(o Object) bool { return o.Operation.State == apitypes.OperationFailed && !o.Operation.Once },
+			Page:    Page{Title: "Try again", About: "What failed is tried again.", Done: "What failed is tried again."},
+			Command: Command{Short: "Try again what failed of an operation"},
+		},
+		{
+			Name:    "hurry",
+			Summary: "Have an operation not wait for the maintenance window of its cluster, once; that is in its log",
+			Fits: func(o Object) bool {
+				return !o.Operation.State.Ended() && o.Operation.Hurry == nil && o.Operation.Wait != nil && !o.Operation.Wait.Until.IsZero()
+			},
+			Page: Page{
+				Title: "Do not wait for the window", Done: "The operation does not wait for the maintenance window.",
+				About: "The operation does not wait for the maintenance window of its cluster, this once.",
+			},
+			Command: Command{Short: "Have an operation not wait for the maintenance window of its cluster, once"},
+		},
+	}
+}
+
+// onOperations are verbs with what all that people ask of an operation have in common.
+func onOperations(all []Verb) []Verb {
+	for i := range all {
+		v := &all[i]
+		v.Of, v.Path, v.Right, v.Answer = Operation, v.Name, "action "+v.Name, apitypes.Operation{}
+		v.Command.Line, v.Command.Failed = "operations "+v.Name+" ID", v.Name+" an operation" // the server names it
+		v.Command.Said = said(func(_ Object, o apitypes.Operation) []string {
+			text := fmt.Sprintf("operation %s is %s", o.ID, o.State)
+			if !o.State.Ended() {
+				text += fmt.Sprintf("; `drover operations wait %s` waits for its end", o.ID)
+			}
+			return []string{text}
+		})
+	}
+	return all
+}
+
+func ofFleets() []Verb {
+	return []Verb{{
+		Name: "remove-fleet", Of: Fleet, Path: "remove", Right: "remove", Summary: "Remove a fleet; 409 while it has machines", Answer: apitypes.Fleet{},
+		Page: Page{
+			Title: "Remove the fleet", Done: "The fleet is being removed.", Leaves: true,
+			About: "The fleet's token and what is kept of its operations are deleted. Its hosts keep what plans did there.",
+		},
+		Command: Command{
+			Line: "fleets rm NAME", Short: "Remove a fleet; with --force also one that has machines, which are forgotten with it", Failed: "remove NAME",
+			Said: said(func(o Object, _ apitypes.Fleet) []string {
+				lines := []string{o.String() + " is being removed"}
+				if o.Fleet.Machines > 0 {
+					lines = append(lines, fmt.Sprintf("its %d hosts keep what plans did there; on each of them: rancher-system-agent-uninstall.sh", o.Fleet.Machines))
+				}
+				return lines
+			}),
+		},
+		Sure: func(o Object, _ url.Values) string {
+			return fmt.Sprintf("%s (%s) has %d machines; its token and what is kept of its operations are deleted from the server; say --yes to do it", o, o.Fleet.ID, o.Fleet.Machines)
+		},
+		Inputs: []Input{{Name: "force", Query: true, Kind: Tick, Label: "Forget its machines with it", Help: "forget its machines with it"}},
+	}}
+}

@@ -1,0 +1,123 @@
+// Actions of verbs: form, request and command of each are made of its value (apitypes/verbs).
+
+package actions
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/drover-project/drover/apitypes/verbs"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/ui"
+)
+
+// object is the subject as verbs know it.
+func (s Subject) object() verbs.Object {
+	o := verbs.Object{Machine: s.Machine, Operation: s.Operation, Fleet: s.Fleet}
+	if s.Cluster != nil {
+		o.Cluster = &s.Cluster.Cluster
+	}
+	return o
+}
+
+// at is where drover's own API has it.
+func (s Subject) at() string { return s.object().Path() }
+
+// of is the action of a verb.
+func of(v verbs.Verb) Action {
+	d := Action{
+		Name: v.Name, Title: v.Page.Title, About: v.Page.About, Done: v.Page.Done, Of: auth.Kind(v.Of),
+		Dangerous: v.Sure != nil, Pauses: v.Page.Pauses, Advanced: v.Page.Advanced, Preview: v.Begins,
+		May:     func(who auth.Identity, s Subject) bool { return s.may(who, auth.Verb(v.Right)) },
+		Ask:     func(s Subject, g Given) route.Asked { return ask(v, s, g) },
+		Fields:  func(s Subject, _ Known) []Field { return fields(v, s) },
+		Command: func(s Subject, g Given) string { return line(v, s, g) },
+	}
+	if v.Fits != nil {
+		d.Fits = func(s Subject) bool { return v.Fits(s.object()) }
+	}
+	switch {
+	case v.Begins:
+		d.Next = begun
+	case v.Page.Leaves:
+		d.Next = func(Subject, route.Reply) string { return ui.Home + v.Of.Collection() }
+	}
+	return d
+}
+
+// shown are the inputs of a verb that the page asks for.
+func shown(v verbs.Verb, s Subject) []verbs.Input {
+	var all []verbs.Input
+	for _, in := range v.Inputs {
+		if in.Label != "" && (in.Fits == nil || in.Fits(s.object())) {
+			all = append(all, in)
+		}
+	}
+	return all
+}
+
+func fields(v verbs.Verb, s Subject) []Field {
+	var all []Field
+	for _, in := range shown(v, s) {
+		f := Field{Name: in.Name, Label: in.Label, Hint: in.Hint, Kind: "text", Required: in.Required}
+		switch {
+		case in.Kind == verbs.Tick:
+			f.Kind = "tick"
+		case in.Kind == verbs.Snapshot:
+			f.Kind, f.Choices = "choice", append([]Choice{{"", "choose one"}}, snapshots(s)...)
+		case len(in.Choices) > 0:
+			f.Kind = "choice"
+			for _, one := range in.Choices {
+				f.Choices = append(f.Choices, Choice{one[0], one[1]})
+			}
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// given is what the form came with, as verbs take it.
+func given(v verbs.Verb, s Subject, g Given) url.Values {
+	values := url.Values{}
+	for _, in := range shown(v, s) {
+		if text := g.Text(in.Name); in.Kind != verbs.Tick {
+			values.Set(in.Name, text)
+		} else if g.On(in.Name) {
+			values.Set(in.Name, "true")
+		}
+	}
+	return values
+}
+
+func ask(v verbs.Verb, s Subject, g Given) route.Asked {
+	values := given(v, s, g)
+	body, err := v.Sent(values)
+	if err != nil || body == nil { // without a body that it needs the API refuses a verb; TestVerbs holds that there is none
+		return post(v.Target(s.object(), values))
+	}
+	return send(http.MethodPost, v.Target(s.object(), values), body)
+}
+
+// line is the command that does the same.
+func line(v verbs.Verb, s Subject, g Given) string {
+	call, words := v.Words()
+	values, arguments, flags := given(v, s, g), []string{s.object().Name()}, []string{}
+	if v.Sure != nil {
+		flags = append(flags, "--yes")
+	}
+	for _, in := range shown(v, s) {
+		switch text := values.Get(in.Name); {
+		case in.Argument:
+			arguments = append(arguments, orWord(text, words[len(arguments)]))
+		case in.Kind == verbs.Tick && text != "":
+			flags = append(flags, "--"+in.FlagName())
+		case text == "" && in.Empty != "":
+			flags = append(flags, "--"+in.Empty)
+		default:
+			flags = append(flags, ui.ShellFlag("--"+in.FlagName(), text))
+		}
+	}
+	return ui.ShellLine("drover "+strings.Join(call, " "), arguments, flags...)
+}
