@@ -28,7 +28,7 @@ const (
 var ratchet = map[string]int{
 	"imports": 169,
 	"fields":  28,
-	"methods": 349,
+	"methods": 348,
 	"server":  86323, // lines of the server, which must not grow
 }
 

@@ -28,7 +28,27 @@ func begins(v Verb, asked apitypes.Asked) Verb {
 // noSnapshot is of what else begins with a snapshot.
 var noSnapshot = Input{Name: "noSnapshot", Query: true, Kind: Tick, Flag: "no-snapshot", Help: "begin without a snapshot of what the cluster is now, of k3s and RKE2"}
 
-func ofClusters() []Verb { return []Verb{pause(), resume(), window()} }
+func ofClusters() []Verb { return []Verb{upgrade(), pause(), resume(), window()} }
+
+func upgrade() Verb {
+	return Verb{
+		Name: "upgrade", Of: Cluster, Path: "upgrade", Right: "update", Fits: Provisioned, Body: apitypes.AskedUpgrade{}, Answer: apitypes.Upgrade{},
+		Summary: `Take a cluster to another Kubernetes version: 422 with what is in the way under findings. The body is {"version", "accept"}`,
+		Page: Page{
+			Title: "Upgrade", Preview: true,
+			About: "The cluster gets another version of Kubernetes, machine by machine. Before anything changes the server looks at everything that may be in the way.",
+		},
+		Command: Command{Line: "clusters upgrade NAME", Own: true},
+		Inputs: []Input{
+			{Name: "version", Kind: Version, Flag: "to", Required: true, Label: "To version"},
+			{Name: "dryRun", Query: true, Kind: Tick, Help: "true changes nothing and shows what would change"},
+			{Name: "noSnapshot", Query: true, Kind: Tick, Flag: "no-snapshot", Label: "Begin without a snapshot of etcd", Help: "true begins without a snapshot of etcd"},
+			{Name: "now", Query: true, Kind: Tick, Label: "Do not wait for the maintenance window", Help: "true does not wait for the maintenance window"},
+			{Name: "queue", Query: true, Kind: Tick, Help: "true waits while another operation is under way"},
+			{Name: "replace", Query: true, Kind: Tick, Help: "true ends a change that is under way"},
+		},
+	}
+}
 
 func pause() Verb {
 	return Verb{

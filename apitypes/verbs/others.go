@@ -1,15 +1,68 @@
 package verbs
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/drover-project/drover/apitypes"
 )
 
-func ofMachines() []Verb {
-	return []Verb{{
+func ofMachines() []Verb { return []Verb{labels(), rejoin()} }
+
+func labels() Verb {
+	return Verb{
+		Name: "labels", Of: Machine, Path: "labels", Right: "update", Body: apitypes.LabelChange{}, Make: labelChange, Answer: apitypes.Machine{},
+		Summary: `Change the labels of the machine's node, by {"set": {"rack": "a"}, "remove": ["disk"]}; nothing restarts for it, unless the cluster's selectors match them`,
+		Page: Page{
+			Title: "Labels", Done: "The labels are changed.",
+			About: "Labels of the machine's node: rack=a sets one, disk- takes one off. Several are parted by spaces.",
+		},
+		Command: Command{
+			Line: "machines label NAME KEY=VALUE|KEY-...", Short: "Change the labels of a machine's node; KEY- takes one off", Failed: "label NAME",
+			Long: `Change the labels of a machine's node: KEY=VALUE sets one, KEY- takes one off. The node gets them
+through the cluster's API and nothing restarts for it. Selectors of the cluster's document, as in
+machineSelectorConfig, see them as well: what they select then is a change like any other.`,
+			Example: "  drover machines label custom-0a1b2c3d4e5f rack=a disk-",
+			Said: said(func(_ Object, m apitypes.Machine) []string {
+				var all []string
+				for _, key := range slices.Sorted(maps.Keys(m.NodeLabels)) {
+					all = append(all, key+"="+m.NodeLabels[key])
+				}
+				return []string{"MACHINE\tLABELS OF ITS NODE", m.Name + "\t" + cmp.Or(strings.Join(all, ","), "-")}
+			}),
+		},
+		Inputs: []Input{{Name: "labels", Kind: Texts, Argument: true, Required: true, Label: "Labels", Hint: "rack=a disk-"}},
+	}
+}
+
+// labelChange reads KEY=VALUE and KEY-.
+func labelChange(given url.Values) (any, error) {
+	change := apitypes.LabelChange{Set: map[string]string{}}
+	for _, word := range given["labels"] {
+		key, value, sets := strings.Cut(word, "=")
+		gone, removes := strings.CutSuffix(word, "-")
+		switch {
+		case sets && key != "":
+			if old, twice := change.Set[key]; twice && old != value {
+				return nil, fmt.Errorf("label %s is given twice, as %q and as %q", key, old, value)
+			}
+			change.Set[key] = value
+		case !sets && removes && gone != "":
+			change.Remove = append(change.Remove, gone)
+		default:
+			return nil, fmt.Errorf("%q is neither KEY=VALUE nor KEY-", word)
+		}
+	}
+	return change, nil
+}
+
+func rejoin() Verb {
+	return Verb{
 		Name: "rejoin", Of: Machine, Path: "rejoin", Right: "update", Answer: apitypes.Machine{},
 		Summary: "Let one registration within the next hour have the machine's place without the machine's token",
 		Fits:    func(o Object) bool { return o.Machine.Claim != nil && o.Machine.Deleting.IsZero() },
@@ -34,7 +87,7 @@ have, or this one after its disk was replaced.`,
 					m.Name, m.RejoinUntil.Format(time.RFC3339), home, m.Cluster)}
 			}),
 		},
-	}}
+	}
 }
 
 func ofOperations() []Verb {

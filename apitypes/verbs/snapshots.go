@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/apitypes"
 )
 
-func ofSnapshots() []Verb { return []Verb{snapshot(), restore()} }
+func ofSnapshots() []Verb { return []Verb{snapshot(), restore(), rehearse()} }
 
 func snapshot() Verb {
 	return begins(Verb{
@@ -64,4 +64,22 @@ lost, register new hosts, copy the file to one of them, and restore it there.`,
 			{Name: "keepState", Kind: Tick, Flag: "keep-state", Help: "keep the certificates and keys that the server has, and do not take those in the snapshot"},
 		},
 	}, apitypes.Asked{Kind: apitypes.KindRestore})
+}
+
+// Rehearsable says that snapshots of the cluster can be rehearsed.
+func Rehearsable(o Object) bool { return OnPlans(o) && o.Cluster.Distribution == "k3s" }
+
+func rehearse() Verb {
+	return begins(Verb{
+		Name: "rehearse", Fits: Rehearsable,
+		Page: Page{
+			Title: "Rehearse a snapshot",
+			About: "A machine of a fleet, which the cluster does not have, restores the snapshot, counts what is in it, and is left clean. The cluster is not touched.",
+		},
+		Command: Command{Line: "snapshots rehearse CLUSTER SNAPSHOT", Own: true},
+		Inputs: []Input{
+			{Name: "snapshot", Kind: Snapshot, Argument: true, Required: true, Label: "Snapshot"},
+			{Name: "fleet", Kind: FleetName, Required: true, Label: "Fleet with a machine for it"},
+		},
+	}, apitypes.Asked{Kind: apitypes.KindRehearse})
 }

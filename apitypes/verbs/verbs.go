@@ -55,6 +55,9 @@ type Verb struct {
 	Body   any
 	Begins bool
 	Inputs []Input
+	// Make makes the body of what is given, where that does not stand in its fields as it is; the error says what is wrong with it. nil
+	// puts each input in the field of its name.
+	Make func(given url.Values) (any, error)
 	// Answer is a value of the type that comes back, where no operation begins.
 	Answer any
 	// Sure, of what cannot be taken back, says what would be lost. The name of the object is typed on the page, and --yes in a command.
@@ -72,6 +75,8 @@ type Page struct {
 	// Pauses is what holds up or lets go on what is under way. Advanced ones are not offered at the first look. Leaves says that the
 	// object's own page is gone afterwards.
 	Pauses, Advanced, Leaves bool
+	// Preview is shown before it is done, by the same request with dryRun=true; what begins an operation always is.
+	Preview bool
 }
 
 // Command is how the command line has a verb.
@@ -85,7 +90,7 @@ type Command struct {
 	Failed string
 	// Own says that the command is written in the command line itself, as it looks before or shows more; Line is what it is called.
 	Own bool
-	// Said is what is printed of an answer; nil of verbs that begin an operation, and of own commands.
+	// Said are the lines that are printed of an answer, with tabs between columns; nil of verbs that begin an operation, and of own commands.
 	Said func(o Object, answer any) []string
 }
 
@@ -114,11 +119,13 @@ type InputKind int
 
 // The kinds of inputs.
 const (
-	Text     InputKind = iota
-	Tick               // true or not given
-	Texts              // several texts
-	Machines           // names of machines
-	Snapshot           // the name of a snapshot of the cluster
+	Text      InputKind = iota
+	Tick                // true or not given
+	Texts               // several texts; on the page with blanks between them
+	Machines            // names of machines
+	Snapshot            // the name of a snapshot of the cluster
+	FleetName           // the name of a fleet
+	Version             // a version that the cluster can be upgraded to
 )
 
 // FlagName is the flag of a command.
@@ -198,10 +205,13 @@ func (v Verb) Target(o Object, given url.Values) string {
 	return target
 }
 
-// Sent is the body of the request, nil for none; the error is about an input that Body has no field for.
+// Sent is the body of the request, nil for none; the error is about what is given, or about an input that Body has no field for.
 func (v Verb) Sent(given url.Values) (any, error) {
-	if v.Body == nil {
+	switch {
+	case v.Body == nil:
 		return nil, nil
+	case v.Make != nil:
+		return v.Make(given)
 	}
 	body := map[string]any{}
 	for _, in := range v.Inputs {

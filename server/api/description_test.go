@@ -78,10 +78,6 @@ func descriptions(also ...verbs.Verb) map[string]description {
 			query:   append([]parameter{{"cluster", "only those of the cluster with this id"}, {"follow", "true sends each machine as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: apitypes.List[apitypes.Machine]{},
 		},
 		"/v1-drover/machines/{namespace}/{name}": {summary: "Show a machine", answer: apitypes.Machine{}},
-		"/v1-drover/machines/{namespace}/{name}/labels": {
-			summary: "Change the labels of the machine's node, by {\"set\": {\"rack\": \"a\"}, \"remove\": [\"disk\"]}; nothing restarts for it, unless the cluster's selectors match them",
-			body:    "application/json", answer: apitypes.Machine{},
-		},
 		"/v1-drover/machines/{namespace}/{name}/why": {
 			summary: "Why the machine is not active, with what it waits for", answer: apitypes.Why{},
 		},
@@ -190,10 +186,6 @@ func tokenDescriptions() map[string]description {
 // upgradeDescriptions are those of upgrades, maintenance windows and schedules of rehearsals.
 func upgradeDescriptions() map[string]description {
 	return map[string]description{
-		"/v1-drover/clusters/{namespace}/{name}/upgrade": {
-			summary: "Take a cluster to another Kubernetes version: 422 with what is in the way under findings. The body is {\"version\", \"accept\"}", body: "application/json", answer: apitypes.Upgrade{},
-			query: []parameter{{"dryRun", "true changes nothing and shows what would change"}, {"noSnapshot", "true begins without a snapshot of etcd"}, {"now", "true does not wait for the maintenance window"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
-		},
 		"/v1-drover/clusters/{namespace}/{name}/window":     {summary: "The maintenance window of a cluster, in which its machines may be restarted", answer: apitypes.Window{}},
 		"/v1-drover/clusters/{namespace}/{name}/rehearsals": {summary: "How often snapshots of a cluster are rehearsed, when next, and how the last one ended", answer: apitypes.Rehearsals{}},
 		"/v1-drover/clusters/{namespace}/{name}/rehearsals/set": {

@@ -97,6 +97,25 @@ func TestDeeds(t *testing.T) {
 	}
 }
 
+// TestWhatIsGivenIsRead: what a verb cannot be made of is refused in the form, with what was given, and the server is not asked.
+func TestWhatIsGivenIsRead(t *testing.T) {
+	b := apibed.New(t)
+	_, machines := apibed.Harbour(b)
+	for given, want := range map[string]string{"rack": `&#34;rack&#34; is neither KEY=VALUE nor KEY-`, "rack=a rack=b": "label rack is given twice"} {
+		r := b.Do("labels/"+machines[0].Key(), b.Admin, url.Values{"labels": {given}})
+		if text := string(r.Raw); r.Status != http.StatusUnprocessableEntity || !strings.Contains(text, want) && !strings.Contains(text, strings.ToUpper(want[:1])+want[1:]) || !strings.Contains(text, `value="`+given+`"`) {
+			t.Errorf("%s: %d %s", given, r.Status, r.Raw)
+		}
+	}
+	if d, _ := b.State.Machines.Get(machines[0].Key()); d.Value.NodeLabels["rack"] != "7" {
+		t.Errorf("the labels are %v", d.Value.NodeLabels)
+	}
+	// The command that does the same has each label as a word of its own.
+	if page := string(b.Look("do/labels/"+machines[0].Key()+"?labels=rack%3Da+disk-", b.Admin).Raw); !strings.Contains(page, "drover machines label "+machines[0].Name+" rack=a disk-") {
+		t.Error(page)
+	}
+}
+
 // TestDeedOnce: a button that is pressed twice does it once, and both get the same answer.
 func TestDeedOnce(t *testing.T) {
 	b := apibed.New(t)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -67,7 +66,7 @@ func stateText(m apitypes.Machine) string {
 func (a *app) machinesCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "machines", Aliases: []string{"machine", "nodes"}, Short: "The hosts that joined, and where each of them stands"}
 	cmd.AddCommand(machinesList(a), a.machinesShow(), a.machinesOutput(), a.machinesLogs(), a.machinesDocker(),
-		a.machinesForward(), a.machinesLabel(), a.machinesPlan(), a.machinesRemove())
+		a.machinesForward(), a.machinesPlan(), a.machinesRemove())
 	return cmd
 }
 
@@ -202,61 +201,6 @@ func describeFailure(t *table, m apitypes.Machine) {
 	for _, line := range lines[max(0, len(lines)-20):] {
 		t.Row("output", strings.ReplaceAll(line, "\t", "    "))
 	}
-}
-
-func (a *app) machinesLabel() *cobra.Command {
-	return &cobra.Command{
-		Use: "label NAME KEY=VALUE|KEY-...", Short: "Change the labels of a machine's node; KEY- takes one off", Args: usageerr.Between(2, "NAME", "KEY=VALUE..."),
-		Long: `Change the labels of a machine's node: KEY=VALUE sets one, KEY- takes one off. The node gets them
-through the cluster's API and nothing restarts for it. Selectors of the cluster's document, as in
-machineSelectorConfig, see them as well: what they select then is a change like any other.`,
-		Example: "  drover machines label custom-0a1b2c3d4e5f rack=a disk-",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			change, err := labelChange(args[1:])
-			if err != nil {
-				return err
-			}
-			return a.onMachine(func(ctx context.Context, c *client.Client, m apitypes.Machine) error {
-				var labelled apitypes.Machine
-				if err := c.Send(ctx, "POST", machinePath(m)+"/labels", change, &labelled); err != nil {
-					return fmt.Errorf("label machine %s: %w", m.Name, err)
-				}
-				return a.show(labelled, func(t *table) {
-					t.Row("MACHINE", "LABELS OF ITS NODE")
-					t.Row(labelled.Name, orDash(labelText(labelled.NodeLabels)))
-				})
-			})(cmd, args[:1])
-		},
-	}
-}
-
-// labelChange reads KEY=VALUE and KEY-.
-func labelChange(args []string) (apitypes.LabelChange, error) {
-	change := apitypes.LabelChange{Set: map[string]string{}}
-	for _, arg := range args {
-		key, value, sets := strings.Cut(arg, "=")
-		gone, removes := strings.CutSuffix(arg, "-")
-		switch {
-		case sets && key != "":
-			if old, twice := change.Set[key]; twice && old != value {
-				return change, usage("label %s is given twice, as %q and as %q", key, old, value)
-			}
-			change.Set[key] = value
-		case !sets && removes && gone != "":
-			change.Remove = append(change.Remove, gone)
-		default:
-			return change, usage("%q is neither KEY=VALUE nor KEY-", arg)
-		}
-	}
-	return change, nil
-}
-
-func labelText(labels map[string]string) string {
-	var all []string
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		all = append(all, key+"="+labels[key])
-	}
-	return strings.Join(all, ",")
 }
 
 func (a *app) machinesRemove() *cobra.Command {

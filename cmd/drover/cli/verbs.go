@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/apitypes/verbs"
 	"github.com/drover-project/drover/client"
+	"github.com/drover-project/drover/cmd/drover/usageerr"
 )
 
 // addVerbs adds the commands of verbs below those that they are words of.
@@ -54,8 +55,11 @@ func (a *app) verb(same []verbs.Verb) *cobra.Command {
 	}
 	f := verbFlags{texts: map[string]*string{}, ticks: map[string]*bool{}, lists: map[string]*[]string{}}
 	cmd := &cobra.Command{
-		Use: use, Short: same[0].Command.Short, Long: same[0].Command.Long, Example: same[0].Command.Example, Args: needs(arguments...),
+		Use: use, Short: same[0].Command.Short, Long: same[0].Command.Long, Example: same[0].Command.Example, Args: usageerr.Between(len(arguments), arguments...),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := same[0].Sent(f.values(same[0], args[1:])); err != nil {
+				return usage("%v", err)
+			}
 			c, err := a.client()
 			if err != nil {
 				return err
@@ -101,6 +105,8 @@ func (f *verbFlags) values(v verbs.Verb, arguments []string) url.Values {
 	given := url.Values{}
 	for _, in := range v.Inputs {
 		switch {
+		case in.Argument && in.Kind == verbs.Texts:
+			given[in.Name] = arguments
 		case in.Argument && len(arguments) > 0:
 			given.Set(in.Name, arguments[0])
 			arguments = arguments[1:]
@@ -165,7 +171,7 @@ func (a *app) do(ctx context.Context, c *client.Client, v verbs.Verb, o verbs.Ob
 	}
 	return a.show(answer.Elem().Interface(), func(t *table) {
 		for _, line := range v.Command.Said(o, answer.Elem().Interface()) {
-			t.Row(line)
+			t.Row(strings.Split(line, "\t")...)
 		}
 	})
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/drover-project/drover/apitypes/verbs"
 	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/api/native"
@@ -138,6 +140,12 @@ func commandsOf(t *testing.T, b *apibed.Bed, all []verbs.Verb) func(args ...stri
 	}
 }
 
+// argumentsOf are the words of a command's line of usage before its flags.
+func argumentsOf(cmd *cobra.Command) []string {
+	line, _, _ := strings.Cut(cmd.Use, " --")
+	return strings.Fields(line)[1:]
+}
+
 // TestCommandsOfVerbs: there is one for each, also for those whose command is written in the command line itself.
 func TestCommandsOfVerbs(t *testing.T) {
 	a := &app{Streams: Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, environ: func(string) string { return "" }, verbs: verbs.All()}
@@ -145,7 +153,7 @@ func TestCommandsOfVerbs(t *testing.T) {
 	for _, v := range verbs.All() {
 		call, arguments := v.Words()
 		cmd, rest, err := root.Find(call)
-		if err != nil || len(rest) > 0 || !cmd.Runnable() || !slices.Equal(slices.DeleteFunc(strings.Fields(cmd.Use)[1:], func(word string) bool { return strings.HasPrefix(word, "-") }), arguments) {
+		if err != nil || len(rest) > 0 || !cmd.Runnable() || !slices.Equal(argumentsOf(cmd), arguments) {
 			t.Errorf("%s: %q is %q, and %q is left: %v", v.Name, v.Command.Line, cmd.UseLine(), rest, err)
 			continue
 		}

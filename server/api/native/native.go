@@ -82,6 +82,8 @@ func (a API) Deeds() map[string]route.Handler {
 	of, on, fleets, long := a.Clusters, a.Machines, a.Fleets, a.Operations
 	return map[string]route.Handler{
 		"clusters/pause":      route.Of(of.Find, of.Pause),
+		"clusters/upgrade":    route.Of(of.Find, of.Upgrade),
+		"machines/labels":     route.Of(on.Find, on.Label),
 		"clusters/resume":     route.Of(of.Find, of.Resume),
 		"clusters/window/set": route.Of(of.Find, of.SetWindow),
 		"clusters/operations": route.Of(of.Find, long.Begin),

@@ -44,7 +44,9 @@ type Action struct {
 	Fields func(Subject, Known) []Field
 	// Preview actions are shown first: the same request with dryRun=true.
 	Preview bool
-	Ask     func(Subject, Given) route.Asked
+	// Wrong says what is wrong with what is given, before it is asked for; nil is nothing.
+	Wrong func(Subject, Given) error
+	Ask   func(Subject, Given) route.Asked
 	// Also are further requests, once the first one is done; nil is none.
 	Also func(Given, route.Reply) []route.Asked
 	// Command is the drover command that does the same.
@@ -75,7 +77,7 @@ func New(u *ui.UI, facts ui.Facts, now func() time.Time, all []verbs.Verb) *Page
 	for _, v := range all {
 		p.actions = append(p.actions, of(v))
 	}
-	for _, some := range [][]Action{{rehearse(), rehearsals(), removeCluster()}, ofMachines(), ofPeople(), ofRoles(), ofFleets()} {
+	for _, some := range [][]Action{{rehearsals(), removeCluster()}, ofMachines(), ofPeople(), ofRoles(), ofFleets()} {
 		p.actions = append(p.actions, some...)
 	}
 	return p
@@ -228,6 +230,11 @@ func (p *Pages) Do(c *route.Call) (route.Answer, error) {
 	given := Given(form)
 	if d.Dangerous && given.Text("sure") != s.Name {
 		return p.again(c, d, s, given, http.StatusUnprocessableEntity, "Type "+s.Name+" to do this.")
+	}
+	if d.Wrong != nil {
+		if err := d.Wrong(s, given); err != nil {
+			return p.again(c, d, s, given, http.StatusUnprocessableEntity, ui.Sentence(err.Error()))
+		}
 	}
 	act := func() (outcome, error) { return p.done(c, d, s, given) }
 	var o outcome

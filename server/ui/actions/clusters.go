@@ -16,10 +16,6 @@ import (
 // mayChange is for those who may change the cluster.
 func mayChange(who auth.Identity, s Subject) bool { return s.may(who, auth.Update) }
 
-// drovers says that the server provisions the cluster, and does now; onHosts the same of one of k3s or RKE2.
-func drovers(s Subject) bool { return verbs.Provisioned(s.object()) }
-func onHosts(s Subject) bool { return verbs.OnPlans(s.object()) }
-
 // command is a drover command on a cluster.
 func command(words string) func(Subject, Given) string {
 	return func(s Subject, _ Given) string { return ui.ShellLine("drover "+words, []string{s.Name}) }
@@ -37,7 +33,6 @@ func ofClusters() []Action {
 			Command: command("clusters kubeconfig"),
 			Shows:   kubeconfig, File: true,
 		},
-		upgrade(),
 	}
 }
 
@@ -47,52 +42,6 @@ func kubeconfig(s Subject, reply route.Reply) (Shown, error) {
 	}
 	err := reply.Decode(&made)
 	return Shown{Title: "The kubeconfig", Text: made.Config, File: s.Name + ".yaml"}, err
-}
-
-// upgrade takes a cluster to another version, after a look at all that may be in the way.
-func upgrade() Action {
-	return Action{
-		Name: "upgrade", Title: "Upgrade", Of: auth.Cluster, Preview: true,
-		About: "The cluster gets another version of Kubernetes, machine by machine. Before anything changes the server looks at everything that may be in the way.",
-		May:   mayChange, Fits: drovers,
-		Fields: func(s Subject, k Known) []Field {
-			running := ui.ShownVersion(s.Cluster.Cluster)
-			to := Field{Name: "version", Label: "To version", Kind: "choice", Required: true, Choices: []Choice{{"", "choose one"}}}
-			for _, v := range k.Versions().Data {
-				if v.Version == running {
-					for _, next := range v.Upgrades {
-						to.Choices = append(to.Choices, Choice{next, next})
-					}
-				}
-			}
-			if len(to.Choices) == 1 { // of a version that the data do not know
-				to.Kind, to.Choices = "text", nil
-			}
-			return []Field{to,
-				{Name: "no-snapshot", Label: "Begin without a snapshot of etcd", Kind: "tick"},
-				{Name: "now", Label: "Do not wait for the maintenance window", Kind: "tick"},
-			}
-		},
-		Ask: func(s Subject, g Given) route.Asked {
-			q := url.Values{}
-			for field, name := range map[string]string{"no-snapshot": "noSnapshot", "now": "now"} {
-				if g.On(field) {
-					q.Set(name, "true")
-				}
-			}
-			return send(http.MethodPost, s.at()+"/upgrade?"+q.Encode(), apitypes.AskedUpgrade{Version: g.Text("version")})
-		},
-		Command: func(s Subject, g Given) string {
-			return ui.ShellLine("drover clusters upgrade", []string{s.Name}, ui.ShellFlag("--to", orWord(g.Text("version"), "VERSION")), g.flag("no-snapshot"), g.flag("now"))
-		},
-		Next: func(s Subject, reply route.Reply) string {
-			var answer apitypes.Upgrade
-			if reply.Decode(&answer) == nil && answer.Result != nil && answer.Result.Operation != "" {
-				return ui.OperationURL(answer.Result.Operation)
-			}
-			return s.URL
-		},
-	}
 }
 
 // orWord is a word of a command, or what stands for one that was not given yet.
@@ -126,35 +75,19 @@ func removeCluster() Action {
 	}
 }
 
-// begun is the page of the operation that was begun.
+// begun is the page of the operation that was begun, by itself or with what became of the document.
 func begun(s Subject, reply route.Reply) string {
-	var answer apitypes.Begun
-	if reply.Decode(&answer) == nil && answer.Operation != nil {
+	var answer struct {
+		Operation *apitypes.OperationSummary `json:"operation"`
+		Result    *apitypes.ApplyResult      `json:"result"`
+	}
+	switch err := reply.Decode(&answer); {
+	case err == nil && answer.Operation != nil:
 		return ui.OperationURL(answer.Operation.ID)
+	case err == nil && answer.Result != nil && answer.Result.Operation != "":
+		return ui.OperationURL(answer.Result.Operation)
 	}
 	return s.URL
-}
-
-// rehearsable says that snapshots of the cluster can be rehearsed.
-func rehearsable(s Subject) bool { return onHosts(s) && s.Cluster.Distribution == "k3s" }
-
-func rehearse() Action {
-	return Action{
-		Name: "rehearse", Title: "Rehearse a snapshot", Of: auth.Cluster, Preview: true, May: mayChange, Fits: rehearsable, Next: begun,
-		About: "A machine of a fleet, which the cluster does not have, restores the snapshot, counts what is in it, and is left clean. The cluster is not touched.",
-		Fields: func(s Subject, k Known) []Field {
-			return []Field{
-				{Name: "snapshot", Label: "Snapshot", Kind: "choice", Required: true, Choices: append([]Choice{{"", "choose one"}}, snapshots(s)...)},
-				{Name: "fleet", Label: "Fleet with a machine for it", Kind: "text", Required: true, Known: fleets(k)},
-			}
-		},
-		Ask: func(s Subject, g Given) route.Asked {
-			return send(http.MethodPost, s.at()+"/operations", apitypes.Asked{Kind: apitypes.KindRehearse, Snapshot: g.Text("snapshot"), Fleet: g.Text("fleet")})
-		},
-		Command: func(s Subject, g Given) string {
-			return ui.ShellLine("drover snapshots rehearse", []string{s.Name, orWord(g.Text("snapshot"), "SNAPSHOT")}, ui.ShellFlag("--fleet", orWord(g.Text("fleet"), "FLEET")))
-		},
-	}
 }
 
 // rehearsals sets how often the newest snapshot is rehearsed.
@@ -165,7 +98,7 @@ func rehearsals() Action {
 		May: func(who auth.Identity, s Subject) bool {
 			return mayChange(who, s) && auth.May(who, auth.Update, auth.Object{Kind: auth.Fleet})
 		},
-		Fits: rehearsable,
+		Fits: func(s Subject) bool { return verbs.Rehearsable(s.object()) },
 		Fields: func(s Subject, k Known) []Field {
 			return []Field{
 				{Name: "every", Label: "Time from the end of one to the next", Kind: "text", Value: s.Cluster.Rehearsals.Every, Hint: "such as 24h; empty for never"},

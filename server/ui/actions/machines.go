@@ -5,7 +5,6 @@ package actions
 import (
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/server/api/route"
@@ -38,35 +37,8 @@ func ofMachines() []Action {
 		node("cordon", "Cordon", "No new pods are put on the node; those that are there stay.", "No new pods are put on the node."),
 		node("uncordon", "Uncordon", "Pods may be put on the node again.", "Pods may be put on the node again."),
 		drain,
-		{
-			Name: "labels", Title: "Labels", Of: auth.Machine, Done: "The labels are changed.",
-			About: "Labels of the machine's node: rack=a sets one, disk- takes one off. Several are parted by spaces.",
-			May:   func(who auth.Identity, s Subject) bool { return s.may(who, auth.Update) },
-			Fields: func(Subject, Known) []Field {
-				return []Field{{Name: "labels", Label: "Labels", Kind: "text", Required: true, Hint: "rack=a disk-"}}
-			},
-			Ask: func(s Subject, g Given) route.Asked {
-				return send(http.MethodPost, s.at()+"/labels", labelChange(g.Text("labels")))
-			},
-			Command: func(s Subject, g Given) string {
-				return ui.ShellLine("drover machines label", append([]string{s.Name}, strings.Fields(orWord(g.Text("labels"), "KEY=VALUE"))...))
-			},
-		},
 		removeMachine(),
 	}
-}
-
-func labelChange(text string) apitypes.LabelChange {
-	change := apitypes.LabelChange{Set: map[string]string{}}
-	for word := range strings.FieldsSeq(text) {
-		key, value, sets := strings.Cut(word, "=")
-		if gone, removes := strings.CutSuffix(word, "-"); !sets && removes {
-			change.Remove = append(change.Remove, gone)
-			continue
-		}
-		change.Set[key] = value
-	}
-	return change
 }
 
 func removeMachine() Action {

@@ -29,17 +29,23 @@ func (s Subject) at() string { return s.object().Path() }
 func of(v verbs.Verb) Action {
 	d := Action{
 		Name: v.Name, Title: v.Page.Title, About: v.Page.About, Done: v.Page.Done, Of: auth.Kind(v.Of),
-		Dangerous: v.Sure != nil, Pauses: v.Page.Pauses, Advanced: v.Page.Advanced, Preview: v.Begins,
+		Dangerous: v.Sure != nil, Pauses: v.Page.Pauses, Advanced: v.Page.Advanced, Preview: v.Begins || v.Page.Preview,
 		May:     func(who auth.Identity, s Subject) bool { return s.may(who, auth.Verb(v.Right)) },
 		Ask:     func(s Subject, g Given) route.Asked { return ask(v, s, g) },
-		Fields:  func(s Subject, _ Known) []Field { return fields(v, s) },
+		Fields:  func(s Subject, k Known) []Field { return fields(v, s, k) },
 		Command: func(s Subject, g Given) string { return line(v, s, g) },
 	}
 	if v.Fits != nil {
 		d.Fits = func(s Subject) bool { return v.Fits(s.object()) }
 	}
+	if v.Make != nil {
+		d.Wrong = func(s Subject, g Given) error {
+			_, err := v.Sent(given(v, s, g))
+			return err
+		}
+	}
 	switch {
-	case v.Begins:
+	case d.Preview:
 		d.Next = begun
 	case v.Page.Leaves:
 		d.Next = func(Subject, route.Reply) string { return ui.Home + v.Of.Collection() }
@@ -58,7 +64,7 @@ func shown(v verbs.Verb, s Subject) []verbs.Input {
 	return all
 }
 
-func fields(v verbs.Verb, s Subject) []Field {
+func fields(v verbs.Verb, s Subject, k Known) []Field {
 	var all []Field
 	for _, in := range shown(v, s) {
 		f := Field{Name: in.Name, Label: in.Label, Hint: in.Hint, Kind: "text", Required: in.Required}
@@ -67,6 +73,12 @@ func fields(v verbs.Verb, s Subject) []Field {
 			f.Kind = "tick"
 		case in.Kind == verbs.Snapshot:
 			f.Kind, f.Choices = "choice", append([]Choice{{"", "choose one"}}, snapshots(s)...)
+		case in.Kind == verbs.FleetName:
+			f.Known = fleets(k)
+		case in.Kind == verbs.Version:
+			if all := nextVersions(s, k); len(all) > 0 { // none of a version that the data do not know
+				f.Kind, f.Choices = "choice", append([]Choice{{"", "choose one"}}, all...)
+			}
 		case len(in.Choices) > 0:
 			f.Kind = "choice"
 			for _, one := range in.Choices {
@@ -78,13 +90,30 @@ func fields(v verbs.Verb, s Subject) []Field {
 	return all
 }
 
+// nextVersions are the versions that the cluster can be upgraded to.
+func nextVersions(s Subject, k Known) []Choice {
+	var all []Choice
+	running := ui.ShownVersion(s.Cluster.Cluster)
+	for _, v := range k.Versions().Data {
+		if v.Version == running {
+			for _, next := range v.Upgrades {
+				all = append(all, Choice{next, next})
+			}
+		}
+	}
+	return all
+}
+
 // given is what the form came with, as verbs take it.
 func given(v verbs.Verb, s Subject, g Given) url.Values {
 	values := url.Values{}
 	for _, in := range shown(v, s) {
-		if text := g.Text(in.Name); in.Kind != verbs.Tick {
-			values.Set(in.Name, text)
-		} else if g.On(in.Name) {
+		switch {
+		case in.Kind == verbs.Texts:
+			values[in.Name] = strings.Fields(g.Text(in.Name))
+		case in.Kind != verbs.Tick:
+			values.Set(in.Name, g.Text(in.Name))
+		case g.On(in.Name):
 			values.Set(in.Name, "true")
 		}
 	}
@@ -109,13 +138,19 @@ func line(v verbs.Verb, s Subject, g Given) string {
 	}
 	for _, in := range shown(v, s) {
 		switch text := values.Get(in.Name); {
+		case in.Argument && len(values[in.Name]) > 1:
+			arguments = append(arguments, values[in.Name]...)
 		case in.Argument:
-			arguments = append(arguments, orWord(text, words[len(arguments)]))
+			word, _, _ := strings.Cut(words[len(arguments)], "|")
+			arguments = append(arguments, orWord(text, word))
 		case in.Kind == verbs.Tick && text != "":
 			flags = append(flags, "--"+in.FlagName())
 		case text == "" && in.Empty != "":
 			flags = append(flags, "--"+in.Empty)
 		default:
+			if in.Required {
+				text = orWord(text, strings.ToUpper(in.Name))
+			}
 			flags = append(flags, ui.ShellFlag("--"+in.FlagName(), text))
 		}
 	}
