@@ -42,7 +42,7 @@ func pinned(word string, pinned bool) Verb {
 		Page: Page{Title: strings.ToUpper(word[:1]) + word[1:] + " agents", Advanced: true},
 		Command: Command{
 			Line: "agents " + word + " NAME", Failed: word + " the agents of NAME",
-			Said: said(func(o Object, _ apitypes.AskedPin) []string {
+			Report: reported(func(o Object, _ apitypes.AskedPin) []string {
 				return []string{fmt.Sprintf("the agents of %s are %sned", o, word)}
 			}),
 		},

@@ -60,7 +60,7 @@ func pause() Verb {
 		},
 		Command: Command{
 			Line: "clusters pause NAME", Short: "Begin nothing new on a cluster's machines; what has begun is finished", Failed: "pause NAME",
-			Said: said(func(o Object, p apitypes.Paused) []string {
+			Report: reported(func(o Object, p apitypes.Paused) []string {
 				lines := []string{o.String() + " is paused"}
 				if len(p.Finishing) > 0 {
 					lines = append(lines, "what has begun is finished first on "+strings.Join(p.Finishing, ", "))

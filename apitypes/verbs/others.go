@@ -28,7 +28,7 @@ func labels() Verb {
 through the cluster's API and nothing restarts for it. Selectors of the cluster's document, as in
 machineSelectorConfig, see them as well: what they select then is a change like any other.`,
 			Example: "  drover machines label custom-0a1b2c3d4e5f rack=a disk-",
-			Said: said(func(_ Object, m apitypes.Machine) []string {
+			Report: reported(func(_ Object, m apitypes.Machine) []string {
 				var all []string
 				for _, key := range slices.Sorted(maps.Keys(m.NodeLabels)) {
 					all = append(all, key+"="+m.NodeLabels[key])
@@ -78,7 +78,7 @@ A host that is a machine already proves that with the machine's token, which
 install.sh finds on its disk. A registration without that proof is refused, and
 ` + "`drover machines show`" + ` says who asked: another host with the same machine id may
 have, or this one after its disk was replaced.`,
-			Said: said(func(_ Object, m apitypes.Machine) []string {
+			Report: reported(func(_ Object, m apitypes.Machine) []string {
 				home := "clusters"
 				if m.Fleet {
 					home = "fleets"
@@ -130,7 +130,7 @@ func onOperations(all []Verb) []Verb {
 		v := &all[i]
 		v.Of, v.Path, v.Right, v.Answer = Operation, v.Name, "action "+v.Name, apitypes.Operation{}
 		v.Command.Line, v.Command.Failed = "operations "+v.Name+" ID", v.Name+" an operation" // the server names it
-		v.Command.Said = said(func(_ Object, o apitypes.Operation) []string {
+		v.Command.Report = reported(func(_ Object, o apitypes.Operation) []string {
 			text := fmt.Sprintf("operation %s is %s", o.ID, o.State)
 			if !o.State.Ended() {
 				text += fmt.Sprintf("; `drover operations wait %s` waits for its end", o.ID)
@@ -150,7 +150,7 @@ func ofFleets() []Verb {
 		},
 		Command: Command{
 			Line: "fleets rm NAME", Short: "Remove a fleet; with --force also one that has machines, which are forgotten with it", Failed: "remove NAME",
-			Said: said(func(o Object, _ apitypes.Fleet) []string {
+			Report: reported(func(o Object, _ apitypes.Fleet) []string {
 				lines := []string{o.String() + " is being removed"}
 				if o.Fleet.Machines > 0 {
 					lines = append(lines, fmt.Sprintf("its %d hosts keep what plans did there; on each of them: rancher-system-agent-uninstall.sh", o.Fleet.Machines))
@@ -158,7 +158,7 @@ func ofFleets() []Verb {
 				return lines
 			}),
 		},
-		Sure: func(o Object, _ url.Values) string {
+		Confirm: func(o Object, _ url.Values) string {
 			return fmt.Sprintf("%s (%s) has %d machines; its token and what is kept of its operations are deleted from the server; say --yes to do it", o, o.Fleet.ID, o.Fleet.Machines)
 		},
 		Inputs: []Input{{Name: "force", Query: true, Kind: Tick, Label: "Forget its machines with it", Help: "forget its machines with it"}},

@@ -48,7 +48,7 @@ All servers stop, that machine begins the cluster anew, and the others join it o
 lost, register new hosts, copy the file to one of them, and restore it there.`,
 			Example: "  drover snapshots restore harbour on-demand-pier-1-1763850000 --yes --wait\n  drover snapshots restore harbour /root/snapshot --machine pier-4 --yes",
 		},
-		Sure: func(o Object, given url.Values) string {
+		Confirm: func(o Object, given url.Values) string {
 			return fmt.Sprintf("%s would go back to snapshot %s, and what was written to it since would be gone; say --yes to do it, or --dry-run to see how", o, given.Get("snapshot"))
 		},
 		Inputs: []Input{

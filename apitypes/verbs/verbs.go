@@ -1,8 +1,8 @@
 // Package verbs has what people do to clusters, fleets, machines and operations, each as one value: the route with the right that it needs,
 // what is sent and what comes back, and the words of its form on the page and of its command. The server makes its routes, their description,
 // the forms and the line "the same by command" of these values, and drover's command line its commands, flags and completion. What the server
-// does then is the verb's line in server/api/native/verbs.go. Verbs that look or answer in a way of their own are not among them: each of
-// those has its command in cmd/drover/cli, its row in server/api and its form in server/ui/actions.
+// does then is a handler that server/api/native/native.go lists by the verb's path. What fits into no such value is not among them: it has a
+// row in server/api, a command in cmd/drover/cli and, where people have a form for it, an action in server/ui/actions.
 package verbs
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/apitypes"
 )
 
-// Kind is a kind of object, by the word that roles have for it.
+// Kind is a kind of object, by the word for it in roles.
 type Kind string
 
 // The kinds.
@@ -60,8 +60,8 @@ type Verb struct {
 	Make func(given url.Values) (any, error)
 	// Answer is a value of the type that comes back, where no operation begins.
 	Answer any
-	// Sure, of what cannot be taken back, says what would be lost. The name of the object is typed on the page, and --yes in a command.
-	Sure func(o Object, given url.Values) string
+	// Confirm, of what cannot be undone, says what would be lost: a command needs --yes then, and on the page the name of the object is typed.
+	Confirm func(o Object, given url.Values) string
 	// Fits says whether it makes sense now for an object; nil is always.
 	Fits    func(Object) bool
 	Page    Page
@@ -90,8 +90,8 @@ type Command struct {
 	Failed string
 	// Own says that the command is written in the command line itself, as it looks before or shows more; Line is what it is called.
 	Own bool
-	// Said are the lines that are printed of an answer, with tabs between columns; nil of verbs that begin an operation, and of own commands.
-	Said func(o Object, answer any) []string
+	// Report are the lines that are printed of an answer, with tabs between columns; nil for verbs that begin an operation, and for own commands.
+	Report func(o Object, answer any) []string
 }
 
 // Input is what a user may give with a verb. One without a Label is given with commands alone.
@@ -254,11 +254,11 @@ func All() []Verb {
 	return slices.Concat(ofClusters(), ofSnapshots(), ofRotations(), ofAgents(), ofMachines(), onOperations(ofOperations()), ofFleets())
 }
 
-// said is what is printed of an answer of a type.
-func said[T any](say func(Object, T) []string) func(Object, any) []string {
+// reported is a Report of answers of one type.
+func reported[T any](report func(Object, T) []string) func(Object, any) []string {
 	return func(o Object, answer any) []string {
 		one, _ := answer.(T)
-		return say(o, one)
+		return report(o, one)
 	}
 }
 

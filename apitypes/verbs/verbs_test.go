@@ -71,7 +71,7 @@ func command(t *testing.T, v Verb) {
 	case c.Short == "" || c.Failed == "":
 		t.Errorf("%s: the command has no help, or does not say what it failed at: %+v", v.Name, c)
 	case v.Begins:
-	case c.Said == nil || v.Answer == nil || len(c.Said(example(v.Of), v.Answer)) == 0:
+	case c.Report == nil || v.Answer == nil || len(c.Report(example(v.Of), v.Answer)) == 0:
 		t.Errorf("%s says nothing of what came of it", v.Name)
 	}
 }

@@ -242,7 +242,7 @@ func New(o Options) (*API, error) {
 		},
 		secrets: &clusterresources.ProjectSecrets{State: o.State, Now: o.Now, V3: v3},
 	}
-	h.verbs = slices.Concat(standing(h.own.Deeds()), o.Verbs)
+	h.verbs = slices.Concat(allVerbs(h.own.VerbHandlers()), o.Verbs)
 	var err error
 	if h.page, a.stop, err = o.page(h.login, h.verbs); err != nil {
 		a.feed.Close()

@@ -122,14 +122,14 @@ func drovers(rows []route.Row) []string {
 // TestVerbs: the server does something for each verb, and for no other.
 func TestVerbs(t *testing.T) {
 	places := map[string]bool{}
-	for _, v := range api.Standing() {
+	for _, v := range api.AllVerbs() {
 		if v.Do == nil {
 			t.Errorf("the server does nothing for %s at %s", v.Name, v.At())
 		}
 		places[v.At()] = true
 	}
-	if deeds := slices.Sorted(maps.Keys(native.API{}.Deeds())); !slices.Equal(deeds, slices.Sorted(maps.Keys(places))) {
-		t.Errorf("verbs are at %q, and something is done at %q", slices.Sorted(maps.Keys(places)), deeds)
+	if handled := slices.Sorted(maps.Keys(native.API{}.VerbHandlers())); !slices.Equal(handled, slices.Sorted(maps.Keys(places))) {
+		t.Errorf("verbs are at %q, and something is done at %q", slices.Sorted(maps.Keys(places)), handled)
 	}
 }
 

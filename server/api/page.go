@@ -51,11 +51,11 @@ func (o Options) page(logins *login.API, offered []Verb) (p page, stop func(), e
 	if p.UI, err = ui.New(shown); err != nil {
 		return p, nil, err
 	}
-	var deeds []verbs.Verb
+	var all []verbs.Verb
 	for _, v := range offered {
-		deeds = append(deeds, v.Verb)
+		all = append(all, v.Verb)
 	}
-	p.actions = actions.New(p.UI, shown.Facts, o.Now, deeds)
+	p.actions = actions.New(p.UI, shown.Facts, o.Now, all)
 	p.change = change.New(p.UI, o.Now, func(text []byte) error {
 		_, err := clusterspec.ParseStream(text, o.Versions())
 		return err

@@ -117,17 +117,17 @@ func droverRows(h handlers) []row {
 	}
 }
 
-// Verb is what people do to one object, and what the server does then.
+// Verb is what people do to one object, with the handler of it, which finds the object and holds what the verb needs: see route.Of.
 type Verb struct {
 	verbs.Verb
 	Do route.Handler
 }
 
-// standing are the verbs that the server has.
-func standing(does map[string]route.Handler) []Verb {
+// allVerbs are the verbs that the server has.
+func allVerbs(handlers map[string]route.Handler) []Verb {
 	var all []Verb
 	for _, v := range verbs.All() {
-		all = append(all, Verb{v, does[v.At()]})
+		all = append(all, Verb{v, handlers[v.At()]})
 	}
 	return all
 }

@@ -50,7 +50,7 @@ type verbFlags struct {
 func (a *app) verb(same []verbs.Verb) *cobra.Command {
 	call, arguments := same[0].Words()
 	use := strings.Join(append([]string{call[len(call)-1]}, arguments...), " ")
-	if same[0].Sure != nil {
+	if same[0].Confirm != nil {
 		use += " --yes"
 	}
 	f := verbFlags{texts: map[string]*string{}, ticks: map[string]*bool{}, lists: map[string]*[]string{}}
@@ -70,8 +70,8 @@ func (a *app) verb(same []verbs.Verb) *cobra.Command {
 			}
 			v := same[slices.IndexFunc(same, func(v verbs.Verb) bool { return v.Of == o.Kind() })]
 			given := f.values(v, args[1:])
-			if v.Sure != nil && !f.yes && !f.how.dryRun {
-				return usage("%s", v.Sure(o, given))
+			if v.Confirm != nil && !f.yes && !f.how.dryRun {
+				return usage("%s", v.Confirm(o, given))
 			}
 			return a.do(cmd.Context(), c, v, o, given, f.how)
 		},
@@ -92,7 +92,7 @@ func (f *verbFlags) register(cmd *cobra.Command, v verbs.Verb) {
 			f.texts[in.Name] = cmd.Flags().String(in.FlagName(), "", in.Help)
 		}
 	}
-	if v.Sure != nil {
+	if v.Confirm != nil {
 		cmd.Flags().BoolVar(&f.yes, "yes", false, "do it")
 	}
 	if v.Begins {
@@ -170,7 +170,7 @@ func (a *app) do(ctx context.Context, c *client.Client, v verbs.Verb, o verbs.Ob
 		return fmt.Errorf("%s: %w", failed, err)
 	}
 	return a.show(answer.Elem().Interface(), func(t *table) {
-		for _, line := range v.Command.Said(o, answer.Elem().Interface()) {
+		for _, line := range v.Command.Report(o, answer.Elem().Interface()) {
 			t.Row(strings.Split(line, "\t")...)
 		}
 	})

@@ -40,11 +40,11 @@ func madeUp(of *native.Clusters) api.Verb {
 			{Name: "word", Flag: "with", Label: "With the word", Help: "what is called out"},
 			{Name: "loud", Query: true, Kind: verbs.Tick, Label: "Loudly", Help: "so that all hear it"},
 		},
-		Sure: func(o verbs.Object, _ url.Values) string { return o.String() + " would be greeted; say --yes to do it" },
-		Page: verbs.Page{Title: "Greet", About: "The cluster is greeted.", Done: "The cluster has been greeted."},
+		Confirm: func(o verbs.Object, _ url.Values) string { return o.String() + " would be greeted; say --yes to do it" },
+		Page:    verbs.Page{Title: "Greet", About: "The cluster is greeted.", Done: "The cluster has been greeted."},
 		Command: verbs.Command{
 			Line: "clusters greet NAME", Short: "Greet a cluster", Failed: "greet NAME",
-			Said: func(o verbs.Object, answer any) []string { return []string{fmt.Sprintf("%s: %v", o, answer)} },
+			Report: func(o verbs.Object, answer any) []string { return []string{fmt.Sprintf("%s: %v", o, answer)} },
 		},
 	}
 	do := func(c *route.Call, d store.Document[records.Cluster]) (route.Answer, error) {

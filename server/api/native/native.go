@@ -77,8 +77,8 @@ func decode(text []byte, into any) error {
 	return nil
 }
 
-// Deeds are what the server does for verbs (apitypes/verbs), by where those are.
-func (a API) Deeds() map[string]route.Handler {
+// VerbHandlers are what the server does for verbs (apitypes/verbs), by where those are.
+func (a API) VerbHandlers() map[string]route.Handler {
 	of, on, fleets, long := a.Clusters, a.Machines, a.Fleets, a.Operations
 	return map[string]route.Handler{
 		"clusters/pause":      route.Of(of.Find, of.Pause),

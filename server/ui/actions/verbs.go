@@ -29,7 +29,7 @@ func (s Subject) at() string { return s.object().Path() }
 func of(v verbs.Verb) Action {
 	d := Action{
 		Name: v.Name, Title: v.Page.Title, About: v.Page.About, Done: v.Page.Done, Of: auth.Kind(v.Of),
-		Dangerous: v.Sure != nil, Pauses: v.Page.Pauses, Advanced: v.Page.Advanced, Preview: v.Begins || v.Page.Preview,
+		Dangerous: v.Confirm != nil, Pauses: v.Page.Pauses, Advanced: v.Page.Advanced, Preview: v.Begins || v.Page.Preview,
 		May:     func(who auth.Identity, s Subject) bool { return s.may(who, auth.Verb(v.Right)) },
 		Ask:     func(s Subject, g Given) route.Asked { return ask(v, s, g) },
 		Fields:  func(s Subject, k Known) []Field { return fields(v, s, k) },
@@ -133,7 +133,7 @@ func ask(v verbs.Verb, s Subject, g Given) route.Asked {
 func line(v verbs.Verb, s Subject, g Given) string {
 	call, words := v.Words()
 	values, arguments, flags := given(v, s, g), []string{s.object().Name()}, []string{}
-	if v.Sure != nil {
+	if v.Confirm != nil {
 		flags = append(flags, "--yes")
 	}
 	for _, in := range shown(v, s) {
