@@ -31,6 +31,9 @@ const (
 	AgentUnknown AgentState = "unknown"
 )
 
+// PinAgents is the annotation of a cluster whose agents are pinned; its value is "true" then.
+const PinAgents = "drover.dev/pin-agents"
+
 // AskedPin has the agents of a cluster stay of the releases that they are of, or ends that.
 type AskedPin struct {
 	Pinned bool `json:"pinned"`

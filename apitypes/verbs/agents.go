@@ -38,7 +38,10 @@ retry goes on. A machine of a fleet keeps the files and probes of the plan that 
 // pinned has agents stay as they are, or ends that.
 func pinned(word string, pinned bool) Verb {
 	return Verb{
-		Name: word + "-agents", Of: Cluster, Path: "agents/pin", Right: "update", Fits: OnPlans, Body: apitypes.AskedPin{Pinned: pinned}, Answer: apitypes.AskedPin{},
+		Name: word + "-agents", Of: Cluster, Path: "agents/pin", Right: "update", Body: apitypes.AskedPin{Pinned: pinned}, Answer: apitypes.AskedPin{},
+		Fits: func(o Object) bool {
+			return OnPlans(o) && (o.Cluster.Annotations[apitypes.PinAgents] == "true") != pinned
+		},
 		Page: Page{Title: strings.ToUpper(word[:1]) + word[1:] + " agents", Advanced: true},
 		Command: Command{
 			Line: "agents " + word + " NAME", Failed: word + " the agents of NAME",
@@ -49,7 +52,7 @@ func pinned(word string, pinned bool) Verb {
 	}
 }
 
-// onFleet is the same on the machines of a fleet.
+// onFleet is the same on the machines of a fleet, of which no client is told whether its agents are pinned.
 func onFleet(v Verb) Verb {
 	v.Of, v.Fits = Fleet, nil
 	v.Name = strings.Replace(v.Name, "-agents", "-fleet-agents", 1)

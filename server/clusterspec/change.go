@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/apitypes"
 	"github.com/drover-project/drover/installers/versions"
 	"github.com/drover-project/drover/plans/strictyaml"
 )
@@ -20,7 +21,7 @@ const AllowSkippedMinor = "drover.dev/allow-skipped-minor"
 const MaintenanceWindow = "drover.dev/maintenance-window"
 
 // PinAgents is an annotation of a cluster: "true" has the agents of its hosts stay of the release that they are of.
-const PinAgents = "drover.dev/pin-agents"
+const PinAgents = apitypes.PinAgents
 
 // NoSnapshot is an annotation of a cluster: "true" has upgrades and restores begin without a snapshot of its etcd.
 const NoSnapshot = "drover.dev/no-snapshot"
