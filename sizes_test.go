@@ -27,7 +27,6 @@ const (
 // test says which. At zero the line goes, as the limit then stands by itself.
 var ratchet = map[string]int{
 	"imports": 169,
-	"fields":  28,
 	"methods": 348,
 	"server":  86323, // lines of the server, which must not grow
 }

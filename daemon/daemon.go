@@ -130,7 +130,7 @@ func (a *agent) makeParts(c *config.Agent) error {
 		Units:           a.units.State,
 		Supervisor:      a.Supervisor,
 		Ready:           true,
-		Timeout:         timeout,
+		Limits:          apply.Limits{Timeout: timeout},
 		Waiting:         a.liveStatus.setWait,
 		Observe:         a.observe,
 		Logger:          a.Logger,

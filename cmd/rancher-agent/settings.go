@@ -128,11 +128,13 @@ func settings(args []string, h host) (node.Options, error) {
 	}
 	o := node.Options{
 		Managed: managed,
-		Token:   t.token, CAChecksum: strings.ToLower(strings.TrimSpace(t.checksum)), StrictVerify: h.getenv("STRICT_VERIFY") == "true",
-		PinAlways: pin == "always",
-		Address:   t.address, InternalAddress: t.internal, Taints: t.taints, NoRegister: t.noRegister, OnlyWriteCerts: t.onlyCerts,
-		StateDir: orElse(h.getenv("DROVER_AGENT_STATE_DIR"), "/var/lib/rancher"), DockerSocket: orElse(h.getenv("DROVER_AGENT_DOCKER_SOCKET"), "/var/run/docker.sock"),
-		HealthAddress: h.getenv("DROVER_AGENT_HEALTH_ADDRESS"),
+		Token:   t.token,
+		Trust:   node.Trust{CAChecksum: strings.ToLower(strings.TrimSpace(t.checksum)), StrictVerify: h.getenv("STRICT_VERIFY") == "true", PinAlways: pin == "always"},
+		Host:    node.Host{Address: t.address, InternalAddress: t.internal, Taints: t.taints}, NoRegister: t.noRegister, OnlyWriteCerts: t.onlyCerts,
+		Places: node.Places{
+			StateDir: orElse(h.getenv("DROVER_AGENT_STATE_DIR"), "/var/lib/rancher"), DockerSocket: orElse(h.getenv("DROVER_AGENT_DOCKER_SOCKET"), "/var/run/docker.sock"),
+			HealthAddress: h.getenv("DROVER_AGENT_HEALTH_ADDRESS"),
+		},
 		Conversations: h.getenv("CATTLE_TUNNEL_DATA_DEBUG") == "true",
 	}
 	if o.OnlyWriteCerts {

@@ -30,8 +30,8 @@ func machine(env map[string]string, files map[string]string) host {
 
 func TestSettings(t *testing.T) {
 	const checksum = "0a417de18a98ec077b9231f56bbb067e8509b9bbe5c25d2e8fe11efe65d499a2"
-	base := node.Options{Server: &url.URL{Scheme: "https", Host: "drover.example.com"}, Token: "tok", NodeName: "n1", StateDir: "/var/lib/rancher",
-		DockerSocket: "/var/run/docker.sock", HealthSocket: "/tmp/rancher-agent-health.sock"}
+	base := node.Options{Server: &url.URL{Scheme: "https", Host: "drover.example.com"}, Token: "tok", Host: node.Host{NodeName: "n1"},
+		Places: node.Places{StateDir: "/var/lib/rancher", DockerSocket: "/var/run/docker.sock", HealthSocket: "/tmp/rancher-agent-health.sock"}}
 	with := func(f func(*node.Options)) node.Options {
 		o := base
 		f(&o)

@@ -214,12 +214,12 @@ func TestPinnedForms(t *testing.T) {
 	const text = "-----BEGIN CERTIFICATE-----\nAAA=\n-----END CERTIFICATE-----"
 	for _, served := range []string{text, text + "\n", text + "\r\n", "\n" + text + "\n\n"} {
 		for _, hashed := range []string{strings.TrimSpace(served) + "\n", served, served + "\n"} {
-			a := &authority{o: Options{CAChecksum: digest(hashed)}}
+			a := &authority{o: Options{Trust: Trust{CAChecksum: digest(hashed)}}}
 			if got := a.pinned([]byte(served)); string(got) != hashed {
 				t.Errorf("%q under the checksum of %q: %q", served, hashed, got)
 			}
 		}
-		a := &authority{o: Options{CAChecksum: digest("another")}}
+		a := &authority{o: Options{Trust: Trust{CAChecksum: digest("another")}}}
 		if got := a.pinned([]byte(served)); got != nil {
 			t.Errorf("%q under another checksum: %q", served, got)
 		}

@@ -261,9 +261,9 @@ func newHost(t *testing.T, m *management) *host {
 		t.Fatal(err)
 	}
 	h.o = Options{
-		Server: server, Token: testToken, CAChecksum: digest(m.ca), StrictVerify: true, NodeName: "n1", Address: "203.0.113.7",
-		Roles: []string{"worker"}, StateDir: filepath.Join(h.dir, "state"), DockerSocket: h.docker.Socket, Root: filepath.Join(h.dir, "root"),
-		HealthSocket: filepath.Join(h.dir, "health"), Logger: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})), UserAgent: "test",
+		Server: server, Token: testToken,
+		Trust: Trust{CAChecksum: digest(m.ca), StrictVerify: true}, Host: Host{NodeName: "n1", Address: "203.0.113.7", Roles: []string{"worker"}},
+		Places: Places{StateDir: filepath.Join(h.dir, "state"), DockerSocket: h.docker.Socket, Root: filepath.Join(h.dir, "root"), HealthSocket: filepath.Join(h.dir, "health")}, Logger: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})), UserAgent: "test",
 	}
 	t.Cleanup(func() {
 		if strings.Contains(h.log.String(), testToken) {

@@ -169,7 +169,7 @@ func TestStuckTunnelEndsTheAgent(t *testing.T) {
 
 func TestExplainRefusal(t *testing.T) {
 	dir := t.TempDir()
-	l := &line{agent: &agent{Options: Options{Server: &url.URL{Scheme: "https", Host: "drover.example.com"}, StateDir: dir}}}
+	l := &line{agent: &agent{Options: Options{Server: &url.URL{Scheme: "https", Host: "drover.example.com"}, Places: Places{StateDir: dir}}}}
 	say := func(status int) string { return l.explain(&tunnel.HandshakeError{Status: status, Text: "no"}).Error() }
 	for status, want := range map[int]string{401: "take the command again", 404: "address of something else", 400: "registration token has ended", 409: "the server answered 409 Conflict: no"} {
 		if got := say(status); !strings.Contains(got, want) {

@@ -31,19 +31,8 @@ import (
 type Options struct {
 	Server *url.URL // https://host[:port], without a path
 	Token  string   // of registration; a secret
-	// CAChecksum pins the server's CA: the SHA-256 of its setting cacerts; empty trusts the system's.
-	CAChecksum string
-	// StrictVerify trusts the pinned CA alone.
-	StrictVerify bool
-	// PinAlways keeps to the pinned CA; otherwise it counts at the first start, and afterwards
-	// the server may prove another one by the token.
-	PinAlways bool
-	NodeName  string
-	// Address and InternalAddress are literals, names of interfaces or of metadata services; see resolve.
-	Address, InternalAddress string
-	Roles                    []string
-	Labels                   map[string]string
-	Taints                   []string
+	Trust
+	Host
 	// NoRegister never registers the host, only connects.
 	NoRegister bool
 	// OnlyWriteCerts ends after the mounts of Share are shared and the certificates of the first
@@ -57,14 +46,7 @@ type Options struct {
 	Managed bool
 	// TakeOver is how long the pod's tunnel has to be open before they go; default 15 s.
 	TakeOver time.Duration
-	// StateDir has the marker of registration and the last node config.
-	StateDir string
-	// DockerSocket is the path of the engine's socket.
-	DockerSocket string
-	// HealthSocket is where health is answered, and HealthAddress where else, host:port of loopback; empty is nowhere.
-	HealthSocket, HealthAddress string
-	// Root is put before the paths of certificates and files; empty is the host itself.
-	Root string
+	Places
 	// Conversations logs each target that the server dials, and how much passed.
 	Conversations bool
 	UserAgent     string
@@ -76,6 +58,39 @@ type Options struct {
 	Logger  *slog.Logger
 	Now     func() time.Time // default time.Now
 	spared  *backoff.Spared  // the server's request to be left alone, for all that one life sends
+}
+
+// Trust is by what the server is known.
+type Trust struct {
+	// CAChecksum pins the server's CA: the SHA-256 of its setting cacerts; empty trusts the system's.
+	CAChecksum string
+	// StrictVerify trusts the pinned CA alone.
+	StrictVerify bool
+	// PinAlways keeps to the pinned CA; otherwise it counts at the first start, and afterwards
+	// the server may prove another one by the token.
+	PinAlways bool
+}
+
+// Host is what a host is registered as.
+type Host struct {
+	NodeName string
+	// Address and InternalAddress are literals, names of interfaces or of metadata services; see resolve.
+	Address, InternalAddress string
+	Roles                    []string
+	Labels                   map[string]string
+	Taints                   []string
+}
+
+// Places are where things are on the host.
+type Places struct {
+	// StateDir has the marker of registration and the last node config.
+	StateDir string
+	// DockerSocket is the path of the engine's socket.
+	DockerSocket string
+	// HealthSocket is where health is answered, and HealthAddress where else, host:port of loopback; empty is nowhere.
+	HealthSocket, HealthAddress string
+	// Root is put before the paths of certificates and files; empty is the host itself.
+	Root string
 }
 
 // agent is one life.

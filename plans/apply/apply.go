@@ -70,16 +70,7 @@ type Options struct {
 	Env func() []string
 	// Path is the agent's PATH, in which commands are looked up; default $PATH.
 	Path string
-	// Timeout ends an instruction, periodic ones included, that runs longer; 0 means never.
-	Timeout time.Duration
-	// Quiet is how long an instruction must have printed nothing before a newer plan ends it; default two minutes.
-	Quiet time.Duration
-	// PeriodicPatience is how long Periodic waits for the instructions that it started; default
-	// 5 seconds.
-	PeriodicPatience time.Duration
-	// OutputLimit is how many bytes of an instruction's output are kept, half of them from its
-	// beginning and half from its end; default 1 MiB.
-	OutputLimit int
+	Limits
 	// OutputLevel is the level at which lines of output are logged: slog.LevelInfo, the default, or slog.LevelDebug.
 	OutputLevel slog.Level
 	// Waiting is called with what the engine waits for, and with an empty For once that is over. It
@@ -93,6 +84,20 @@ type Options struct {
 	AppliedDir string
 	Logger     *slog.Logger     // default slog.Default()
 	Now        func() time.Time // default time.Now
+}
+
+// Limits bound what instructions do.
+type Limits struct {
+	// Timeout ends an instruction, periodic ones included, that runs longer; 0 means never.
+	Timeout time.Duration
+	// Quiet is how long an instruction must have printed nothing before a newer plan ends it; default two minutes.
+	Quiet time.Duration
+	// PeriodicPatience is how long Periodic waits for the instructions that it started; default
+	// 5 seconds.
+	PeriodicPatience time.Duration
+	// OutputLimit is how many bytes of an instruction's output are kept, half of them from its
+	// beginning and half from its end; default 1 MiB.
+	OutputLimit int
 }
 
 // Wait is something that stands between the engine and its work.

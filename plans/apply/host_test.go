@@ -97,8 +97,8 @@ func options(dir string) apply.Options {
 		Redirects: []apply.Redirect{{Prefix: "/etc/rancher/k3s", Dir: "/var/lib/agent/etc/k3s"}},
 		Units:     func(context.Context, string) (string, string, error) { return "active", "running", nil },
 		// However slow the machine is; who tests patience has less.
-		PeriodicPatience: time.Hour,
-		Logger:           slog.New(slog.DiscardHandler),
+		Limits: apply.Limits{PeriodicPatience: time.Hour},
+		Logger: slog.New(slog.DiscardHandler),
 	}
 }
 

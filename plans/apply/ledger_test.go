@@ -52,7 +52,7 @@ func FuzzReadLedger(f *testing.F) {
 		}
 		// Whatever it says, it can be gone on with, and be written.
 		if l.Outcome != nil {
-			e := &Engine{Options: Options{WorkDir: t.TempDir(), OutputLimit: 1000}}
+			e := &Engine{Options: Options{WorkDir: t.TempDir(), Limits: Limits{OutputLimit: 1000}}}
 			e.result(d, l)
 		}
 		once, err := json.Marshal(l)

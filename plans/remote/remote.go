@@ -76,11 +76,7 @@ type Source struct {
 	anew    atomic.Bool   // the next version goes on from no other
 
 	// The rest belongs to the goroutine of Run.
-	seen     bool // whether there is a Secret is known
-	current  *Secret
-	ahead    bool // current is from an answer, and the watch has not brought it yet
-	doubtful bool // what the watch brought may be old, and the server could not be asked
-	replaced []replaced
+	seenSecret
 	memory   Memory
 	tender   *upkeep.Tender
 	standing *standing // what the tender looks after
@@ -91,6 +87,20 @@ type Source struct {
 	again     *time.Timer
 	faults    int // failures of the host in a row, which say nothing about the plan
 
+	connection
+}
+
+// seenSecret is the Secret as it was last seen.
+type seenSecret struct {
+	seen     bool // whether there is a Secret is known
+	current  *Secret
+	ahead    bool // current is from an answer, and the watch has not brought it yet
+	doubtful bool // what the watch brought may be old, and the server could not be asked
+	replaced []replaced
+}
+
+// connection is what is said of the server's connection, to any goroutine.
+type connection struct {
 	mu       sync.Mutex
 	status   Status
 	down     time.Time // since when the connection was lost the last time; zero: it never was
@@ -126,17 +136,17 @@ func New(o Options) (*Source, error) {
 		o.Now = time.Now
 	}
 	return &Source{
-		o:        o,
-		client:   newClient(o.Access, o.Namespace, o.SecretName, o.UserAgent, o.Now),
-		pace:     pace{retryMin: retryMin, retryMax: retryMax, mark: markLimit, unanswered: unansweredMax, fresh: freshFor, report: reportEvery},
-		awake:    make(chan struct{}, 1),
-		mail:     make(chan news, 1),
-		updates:  make(chan update),
-		pulse:    upkeep.NewPulse(busyLimit, o.Now),
-		tender:   &upkeep.Tender{Engine: o.Engine, Logger: o.Logger, Now: o.Now},
-		again:    stoppedTimer(),
-		findings: findings{newest: map[string]update{}, again: stoppedTimer()},
-		status:   Status{Doing: "waiting for the server's first answer", DoingSince: o.Now()},
+		o:          o,
+		client:     newClient(o.Access, o.Namespace, o.SecretName, o.UserAgent, o.Now),
+		pace:       pace{retryMin: retryMin, retryMax: retryMax, mark: markLimit, unanswered: unansweredMax, fresh: freshFor, report: reportEvery},
+		awake:      make(chan struct{}, 1),
+		mail:       make(chan news, 1),
+		updates:    make(chan update),
+		pulse:      upkeep.NewPulse(busyLimit, o.Now),
+		tender:     &upkeep.Tender{Engine: o.Engine, Logger: o.Logger, Now: o.Now},
+		again:      stoppedTimer(),
+		findings:   findings{newest: map[string]update{}, again: stoppedTimer()},
+		connection: connection{status: Status{Doing: "waiting for the server's first answer", DoingSince: o.Now()}},
 	}, nil
 }
 

@@ -45,31 +45,42 @@ type Stream struct {
 	sending sync.Mutex
 
 	// Guarded by the session's mutex.
-	readable, writable sync.Cond
-	over               sync.Cond
-	opened             bool     // the host has connected
-	in                 []*chunk // to be read
-	inEnd              error    // after it
-	window             int      // what the peer may have on its way here
-	granted            int      // of it, what it has not used
-	consumed           int      // was read and not granted again
-	lastGrant          time.Time
-	grow               int      // to be granted on top
-	out                []*chunk // to be written
-	outBytes           int
-	credit             int
-	starved            bool  // a Write waits for credit
-	outEnd             error // why nothing more can be written
-	finish             bool  // after out
-	finished           bool
-	reset              *ResetError // after out
-	gone               bool        // not in the session any more
-	words              words
-	signalled, lined   bool // is in a line of the session
+	inbound
+	outbound
+	over             sync.Cond
+	opened           bool // the host has connected
+	gone             bool // not in the session any more
+	words            words
+	signalled, lined bool // is in a line of the session
+}
+
+// inbound is what comes in on a stream.
+type inbound struct {
+	readable  sync.Cond
+	in        []*chunk // to be read
+	inEnd     error    // after it
+	window    int      // what the peer may have on its way here
+	granted   int      // of it, what it has not used
+	consumed  int      // was read and not granted again
+	lastGrant time.Time
+	grow      int // to be granted on top
+}
+
+// outbound is what goes out on a stream.
+type outbound struct {
+	writable sync.Cond
+	out      []*chunk // to be written
+	outBytes int
+	credit   int
+	starved  bool  // a Write waits for credit
+	outEnd   error // why nothing more can be written
+	finish   bool  // after out
+	finished bool
+	reset    *ResetError // after out
 }
 
 func newStream(s *Session, id uint64) *Stream {
-	st := &Stream{s: s, id: id, window: firstWindow, granted: firstWindow, credit: firstWindow}
+	st := &Stream{s: s, id: id, inbound: inbound{window: firstWindow, granted: firstWindow}, outbound: outbound{credit: firstWindow}}
 	st.readable.L, st.writable.L, st.over.L = &s.mu, &s.mu, &s.mu
 	return st
 }

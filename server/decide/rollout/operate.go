@@ -102,10 +102,12 @@ func opsInput(p *pass.Pass) steps.Input {
 }
 
 func opsMachine(p *pass.Pass, m *pass.Member) steps.Machine {
+	unchanged := m.HasPlan() && m.Change == pass.Unchanged
 	one := steps.Machine{
 		Name: m.Name, Title: pass.DescribeHost(m.Machine), NodeName: m.NodeName, UID: m.UID, Roles: m.Roles,
-		Plan: m.HasPlan(), Connected: m.Agent.Connected, Member: m.Next.Member, Job: m.Report.Job, Applied: m.Report.InSync, Failed: m.Report.Failed,
-		Current: m.HasPlan() && m.Change == pass.Unchanged, Wanted: m.HasPlan() && m.Change == pass.Unchanged && m.Report.Job == "", Works: p.Works(m), Cause: m.Cause, NextStep: m.NextStep,
+		Plan: m.HasPlan(), Connected: m.Agent.Connected, Member: m.Next.Member,
+		PlanState: steps.PlanState{Job: m.Report.Job, Applied: m.Report.InSync, Failed: m.Report.Failed, Current: unchanged, Wanted: unchanged && m.Report.Job == ""},
+		Works:     p.Works(m), Cause: m.Cause, NextStep: m.NextStep,
 		Host: hostjob.Host{Distribution: p.Distribution, DataDir: render.DataDir(p.Cluster), Server: m.IsServer()},
 	}
 	if p.Fleet != nil {

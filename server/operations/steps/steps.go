@@ -105,22 +105,27 @@ type Machine struct {
 	Plan, Connected, Member bool
 	// Absent is why it is not Connected: since when and why the agent is away, or what the plan is busy with.
 	Absent string
-	// Job is the ID of the one in its delivered plan; empty without one.
-	Job string
-	// Applied says that its delivered plan was carried out, and Failed that it could not be; Fault is why.
-	Applied, Failed bool
-	Fault           string
-	// Current says that the delivered plan is what the cluster wants, and Wanted that no job is beside it.
-	Current, Wanted bool
+	PlanState
 	// Works says that it is Active; Cause and NextStep are of its state.
 	Works           bool
 	Cause, NextStep string
 	// Held is why it must not restart now; empty when it may.
 	Held string
-	// Output is what its job printed.
-	Output []byte
 	// Host is where its jobs are done.
 	Host hostjob.Host
+}
+
+// PlanState is the plan of a machine as it was delivered.
+type PlanState struct {
+	// Job is the ID of the one in it; empty without one.
+	Job string
+	// Applied says that it was carried out, and Failed that it could not be; Fault is why.
+	Applied, Failed bool
+	Fault           string
+	// Current says that it is what the cluster wants, and Wanted that no job is beside it.
+	Current, Wanted bool
+	// Output is what its job printed.
+	Output []byte
 }
 
 // Input is what a decision depends on.

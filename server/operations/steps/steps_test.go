@@ -48,8 +48,8 @@ func newBed(t *testing.T, kind operations.Kind, r Request, roles ...string) *bed
 		server := strings.ContainsAny(has, "ec")
 		b.in.Machines = append(b.in.Machines, Machine{
 			Name: name, Title: name, NodeName: "pier-" + name, UID: "uid-" + name, Plan: true, Connected: true, Member: strings.Contains(has, "e"),
-			Roles:   records.Roles{Etcd: strings.Contains(has, "e"), ControlPlane: strings.Contains(has, "c"), Worker: strings.Contains(has, "w")},
-			Applied: true, Wanted: true, Works: true, Host: hostjob.Host{Distribution: runtimes.K3s(), DataDir: "/var/lib/rancher/k3s", Server: server},
+			Roles:     records.Roles{Etcd: strings.Contains(has, "e"), ControlPlane: strings.Contains(has, "c"), Worker: strings.Contains(has, "w")},
+			PlanState: PlanState{Applied: true, Wanted: true}, Works: true, Host: hostjob.Host{Distribution: runtimes.K3s(), DataDir: "/var/lib/rancher/k3s", Server: server},
 		})
 	}
 	return b
