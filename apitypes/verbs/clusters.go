@@ -28,7 +28,9 @@ func begins(v Verb, asked apitypes.Asked) Verb {
 // noSnapshot is of what else begins with a snapshot.
 var noSnapshot = Input{Name: "noSnapshot", Query: true, Kind: Tick, Flag: "no-snapshot", Help: "begin without a snapshot of what the cluster is now, of k3s and RKE2"}
 
-func ofClusters() []Verb { return []Verb{upgrade(), pause(), resume(), window()} }
+func ofClusters() []Verb {
+	return append([]Verb{upgrade(), pause(), resume(), window()}, withoutForms()...)
+}
 
 func upgrade() Verb {
 	return Verb{
@@ -151,5 +153,29 @@ makes the new CAs, signed by those of now too, has etcd take them, and all serve
 work. The old CAs count until the next rotation, so that kubeconfigs that were copied off the hosts have to be renewed before it.`,
 			},
 		}, apitypes.Asked{Kind: apitypes.KindRotateCertificates, CA: true}),
+	}
+}
+
+// withoutForms are what is done by commands and by programs alone.
+func withoutForms() []Verb {
+	own := func(line string) Command { return Command{Line: line, Own: true} }
+	return []Verb{
+		{Name: "export", Of: Cluster, Path: "export", Right: "action export", Body: apitypes.ExportRequest{}, Command: own("clusters export NAME")},
+		{
+			Name: "rehearsals", Of: Cluster, Path: "rehearsals/set", Right: "update", Body: apitypes.AskedRehearsals{}, Answer: apitypes.Rehearsals{}, Command: own("clusters rehearsals NAME"),
+			Summary: `Have snapshots of a cluster rehearsed on a fleet by themselves, or not with an empty every. The body is {"every", "fleet"}`,
+		},
+		{
+			Name: "forget-agent", Of: Cluster, Path: "agent/forget", Right: "update", Answer: apitypes.Join{}, Command: own("clusters import NAME"),
+			Summary: "Believe the next agent that comes with the token of an imported cluster, from any Kubernetes; the tunnels of the one before end",
+		},
+		{
+			Name: "reveal-tokens", Of: Cluster, Path: "token", Right: "action token", Answer: apitypes.JoinTokens{}, Command: own("clusters token NAME"),
+			Summary: "Reveal the cluster's join tokens; that is logged",
+		},
+		{
+			Name: "add-token", Of: Cluster, Path: "token/add", Right: "action token", Body: apitypes.AskedToken{}, Answer: apitypes.BroughtToken{}, Command: own("clusters token NAME"),
+			Summary: "Bring a server token that the cluster had under another server, by which snapshots of then are restored; that is logged",
+		},
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/apitypes"
 )
 
-func ofMachines() []Verb { return []Verb{labels(), rejoin()} }
+func ofMachines() []Verb { return []Verb{labels(), rejoin(), removeMachine()} }
 
 func labels() Verb {
 	return Verb{
@@ -86,6 +86,24 @@ have, or this one after its disk was replaced.`,
 				return []string{fmt.Sprintf("the next registration of machine %s needs no token of it, until %s; run the join command on its host: drover %s join-command %s",
 					m.Name, m.RejoinUntil.Format(time.RFC3339), home, m.Cluster)}
 			}),
+		},
+	}
+}
+
+func removeMachine() Verb {
+	return Verb{
+		Name: "remove-machine", Of: Machine, Path: "remove", Right: "remove", Summary: "Remove a machine from its cluster or fleet", Answer: apitypes.Machine{},
+		Fits: func(o Object) bool { return o.Machine.Deleting.IsZero() },
+		Page: Page{
+			Title: "Remove the machine", Done: "The machine is being removed.", Leaves: true,
+			About: "The machine leaves its cluster: its etcd member and its node go first, then its host is left clean of Kubernetes with all its data, and then it is forgotten. The host needs its agent for that. A machine of a fleet is forgotten, and its host keeps what plans did there.",
+		},
+		Command: Command{Line: "machines rm NAME", Own: true},
+		Confirm: func(o Object, _ url.Values) string { return o.String() + " is removed; say --yes to do it" },
+		Inputs: []Input{
+			{Name: "force", Query: true, Kind: Tick, Label: "The host is lost: forget the machine at once, and leave what is on it", Help: "true forgets it at once, with what is on its host"},
+			{Name: "agent", Query: true, Kind: Tick, Help: "true takes drover's agent off its host too; not for a machine of a fleet"},
+			{Name: "busy", Query: true, Value: "refuse", Help: "refuse has it refused while another operation is under way; otherwise it waits for that"},
 		},
 	}
 }

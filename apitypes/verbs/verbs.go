@@ -1,12 +1,13 @@
-// Package verbs has what people do to clusters, fleets, machines and operations, each as one value: the route with the right that it needs,
+// Package verbs has all that people do to one cluster, fleet, machine or operation, each as one value: the route with the right that it needs,
 // what is sent and what comes back, and the words of its form on the page and of its command. The server makes its routes, their description,
 // the forms and the line "the same by command" of these values, and drover's command line its commands, flags and completion. What the server
-// does then is a handler that server/api/native/native.go lists by the verb's path. What fits into no such value is not among them: it has a
-// row in server/api, a command in cmd/drover/cli and, where people have a form for it, an action in server/ui/actions.
+// does then is a handler that server/api/native/native.go lists by the verb's path. A command that looks before, or shows more, is written in
+// cmd/drover/cli; the verb names it.
 package verbs
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -48,7 +49,8 @@ type Verb struct {
 	Path string
 	// Right is what the caller needs to be allowed to do, as roles have it: update, remove, or "action NAME".
 	Right string
-	// Summary says in the description of the API what a request does; of several verbs with one path the first has it.
+	// Summary says in the description of the API what a request does; of several verbs with one path the first has it. What begins operations,
+	// and what answers with something else than JSON, is described beside the API.
 	Summary string
 	// Body is sent, with what Inputs add to it; nil sends none. Begins says that it is an apitypes.Asked, by which an operation begins whose
 	// steps are shown before.
@@ -68,7 +70,7 @@ type Verb struct {
 	Command Command
 }
 
-// Page is how the page offers a verb.
+// Page is how the page offers a verb. Without a Title it has no form that is made of the verb.
 type Page struct {
 	// Title is what its button says, About what follows, in a sentence or two, and Done what the next page says.
 	Title, About, Done string
@@ -106,6 +108,8 @@ type Input struct {
 	Argument   bool
 	// Empty is the flag by which a command says that nothing is given; "" for none.
 	Empty string
+	// Value is what is sent in the query when nothing is given.
+	Value string
 	// Label and Hint are those of its field on the page; Choices are the values that there are, as pairs of value and title.
 	Label, Hint string
 	Choices     [][2]string
@@ -194,7 +198,7 @@ func (o Object) Path() string {
 func (v Verb) Target(o Object, given url.Values) string {
 	q := url.Values{}
 	for _, in := range v.Inputs {
-		if text := given.Get(in.Name); in.Query && text != "" {
+		if text := cmp.Or(given.Get(in.Name), in.Value); in.Query && text != "" {
 			q.Set(in.Name, text)
 		}
 	}

@@ -61,9 +61,6 @@ func descriptions(also ...verbs.Verb) map[string]description {
 		},
 		"/v1-drover/clusters/{namespace}/{name}/document": {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
 		"/v1-drover/clusters/{namespace}/{name}/join":     {summary: "The command by which a host joins; flags for its roles are appended", answer: apitypes.Join{}},
-		"/v1-drover/clusters/{namespace}/{name}/agent/forget": {
-			summary: "Believe the next agent that comes with the token of an imported cluster, from any Kubernetes; the tunnels of the one before end", answer: apitypes.Join{},
-		},
 		"/v1-drover/clusters/{namespace}/{name}/join/rotate": {
 			summary: "Make a new registration token in place of the one before, and show the command; hosts that have joined need neither", answer: apitypes.Join{},
 		},
@@ -123,7 +120,6 @@ func descriptions(also ...verbs.Verb) map[string]description {
 	maps.Copy(all, directoryDescriptions(page))
 	maps.Copy(all, handoverDescriptions())
 	maps.Copy(all, upgradeDescriptions())
-	maps.Copy(all, tokenDescriptions())
 	return all
 }
 
@@ -173,24 +169,11 @@ func ofVerb(v verbs.Verb) description {
 // tellsGone goes with follow.
 var tellsGone = parameter{"gone", "with follow: true sends a line with gone, and what names the thing, for each that is removed or no longer the caller's to see"}
 
-// tokenDescriptions are those of clusters' join tokens.
-func tokenDescriptions() map[string]description {
-	return map[string]description{
-		"/v1-drover/clusters/{namespace}/{name}/token": {summary: "Reveal the cluster's join tokens; that is logged", answer: apitypes.JoinTokens{}},
-		"/v1-drover/clusters/{namespace}/{name}/token/add": {
-			summary: "Bring a server token that the cluster had under another server, by which snapshots of then are restored; that is logged", body: "application/json", answer: apitypes.BroughtToken{},
-		},
-	}
-}
-
 // upgradeDescriptions are those of upgrades, maintenance windows and schedules of rehearsals.
 func upgradeDescriptions() map[string]description {
 	return map[string]description{
 		"/v1-drover/clusters/{namespace}/{name}/window":     {summary: "The maintenance window of a cluster, in which its machines may be restarted", answer: apitypes.Window{}},
 		"/v1-drover/clusters/{namespace}/{name}/rehearsals": {summary: "How often snapshots of a cluster are rehearsed, when next, and how the last one ended", answer: apitypes.Rehearsals{}},
-		"/v1-drover/clusters/{namespace}/{name}/rehearsals/set": {
-			summary: "Have snapshots of a cluster rehearsed on a fleet by themselves, or not with an empty every. The body is {\"every\", \"fleet\"}", body: "application/json", answer: apitypes.Rehearsals{},
-		},
 	}
 }
 
@@ -228,11 +211,6 @@ func fleetDescriptions(page []parameter) map[string]description {
 		"/v1-drover/fleets/{name}/operations": {
 			summary: "Have the agents on a fleet's hosts become those of the server's release, by an operation of the kind update-agents", body: "application/json", answer: apitypes.Begun{},
 			query: []parameter{{"dryRun", "true stores nothing and answers with the steps, in order"}, {"queue", "true has it wait while another operation on the fleet is under way"}},
-		},
-		"/v1-drover/machines/{namespace}/{name}/remove": {
-			summary: "Remove a machine from its cluster or fleet", answer: apitypes.Machine{},
-			query: []parameter{{"force", "true forgets it at once, with what is on its host"}, {"agent", "true takes drover's agent off its host too; not for a machine of a fleet"},
-				{"busy", "refuse has it refused while another operation is under way; otherwise it waits for that"}},
 		},
 	}
 }

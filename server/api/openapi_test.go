@@ -119,7 +119,7 @@ func drovers(rows []route.Row) []string {
 	return patterns
 }
 
-// TestVerbs: the server does something for each verb, and for no other.
+// TestVerbs: the server does something for each verb, and for no other; and all that people ask of one object is a verb.
 func TestVerbs(t *testing.T) {
 	places := map[string]bool{}
 	for _, v := range api.AllVerbs() {
@@ -127,6 +127,16 @@ func TestVerbs(t *testing.T) {
 			t.Errorf("the server does nothing for %s at %s", v.Name, v.At())
 		}
 		places[v.At()] = true
+	}
+	// What makes an object, takes a document, or needs a right to something else.
+	others := []string{"clusters/import-rke", "clusters/join/rotate", "fleets/join", "fleets/plan"}
+	keys := strings.NewReplacer("/v1-drover/", "", "/{namespace}", "", "/{name}", "", "/{id}", "")
+	for _, row := range api.Outline() {
+		kind, _, _ := strings.Cut(strings.TrimPrefix(row.Pattern, "/v1-drover/"), "/")
+		at := keys.Replace(row.Pattern)
+		if row.Method == "POST" && slices.Contains([]string{"clusters", "fleets", "machines", "operations"}, kind) && !places[at] && !slices.Contains(others, at) {
+			t.Errorf("%s is asked of one object, and is no verb", row.Pattern)
+		}
 	}
 	if handled := slices.Sorted(maps.Keys(native.API{}.VerbHandlers())); !slices.Equal(handled, slices.Sorted(maps.Keys(places))) {
 		t.Errorf("verbs are at %q, and something is done at %q", slices.Sorted(maps.Keys(places)), handled)

@@ -78,20 +78,15 @@ func droverRows(h handlers) []row {
 		{"GET", "/v1-drover/clusters", may(auth.List, auth.Cluster), of.List},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster), route.Of(of.Find, of.Get)},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/preview", object(auth.Update, auth.Cluster), route.Of(of.Find, of.Preview)},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/export", object(auth.Action("export"), auth.Cluster), route.Of(of.Find, of.Export)},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/import-rke", may(auth.Apply, auth.Cluster), of.Import},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/window", object(auth.Get, auth.Cluster), route.Of(of.Find, of.GetWindow)},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/rehearsals", object(auth.Get, auth.Cluster), route.Of(of.Find, of.Rehearsals)},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/rehearsals/set", object(auth.Update, auth.Cluster), route.Of(of.Find, of.SetRehearsals)},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.EtcdBackup), route.Of(of.Find, own.Snapshots.List)},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file", object(auth.Action("downloadSnapshot"), auth.Cluster).Opens(), route.Of(of.Find, own.Snapshots.Download)},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Update, auth.Cluster), route.Of(of.Find, of.Document)},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken).Reveals(), route.Of(of.Find, own.Joining.Command)},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/agent/forget", object(auth.Update, auth.Cluster), route.Of(of.Find, own.Joining.ForgetAgent)},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), route.Of(of.Find, own.Joining.Rotate)},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/why", object(auth.Get, auth.Cluster).Reveals(), route.Of(of.Find, own.Why.Cluster)},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/token", object(auth.Action("token"), auth.Cluster), route.Of(of.Find, own.Joining.Reveal)},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/token/add", object(auth.Action("token"), auth.Cluster), route.Of(of.Find, own.Joining.AddToken)},
 		{"GET", "/v1-drover/agents", may(auth.List, auth.Machine), on.Agents},
 		{"GET", "/v1-drover/machines", may(auth.List, auth.Machine), on.List},
 		{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), route.Of(on.Find, on.Get)},
@@ -153,7 +148,6 @@ func fleetRows(own native.API) []row {
 		{"GET", "/v1-drover/fleets/{name}/why", object(auth.Get, auth.Fleet), route.Of(fleet.Find, fleet.Why)},
 		{"POST", "/v1-drover/fleets/{name}/join", may(auth.Create, auth.Fleet), fleet.Join},
 		{"POST", "/v1-drover/fleets/{name}/plan", object(auth.Update, auth.Fleet), route.Of(fleet.Find, fleet.Give)},
-		{"POST", "/v1-drover/machines/{namespace}/{name}/remove", object(auth.Remove, auth.Machine), route.Of(on.Find, on.Remove)},
 	}
 }
 

@@ -75,7 +75,9 @@ const mostForms = 10_000
 func New(u *ui.UI, facts ui.Facts, now func() time.Time, all []verbs.Verb) *Pages {
 	p := &Pages{UI: u, Facts: facts, Now: now, actions: ofClusters(), once: ui.Forms[outcome]{Now: now, Most: mostForms, Later: later}}
 	for _, v := range all {
-		p.actions = append(p.actions, of(v))
+		if v.Page.Title != "" {
+			p.actions = append(p.actions, of(v))
+		}
 	}
 	for _, some := range [][]Action{{rehearsals(), removeCluster()}, ofMachines(), ofPeople(), ofRoles(), ofFleets()} {
 		p.actions = append(p.actions, some...)

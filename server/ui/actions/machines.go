@@ -37,30 +37,6 @@ func ofMachines() []Action {
 		node("cordon", "Cordon", "No new pods are put on the node; those that are there stay.", "No new pods are put on the node."),
 		node("uncordon", "Uncordon", "Pods may be put on the node again.", "Pods may be put on the node again."),
 		drain,
-		removeMachine(),
-	}
-}
-
-func removeMachine() Action {
-	return Action{
-		Name: "remove-machine", Title: "Remove the machine", Of: auth.Machine, Dangerous: true, Done: "The machine is being removed.",
-		About: "The machine leaves its cluster: its etcd member and its node go first, then its host is left clean of Kubernetes with all its data, and then it is forgotten. The host needs its agent for that. A machine of a fleet is forgotten, and its host keeps what plans did there.",
-		May:   func(who auth.Identity, s Subject) bool { return s.may(who, auth.Remove) },
-		Fits:  func(s Subject) bool { return s.Machine.Deleting.IsZero() },
-		Fields: func(Subject, Known) []Field {
-			return []Field{{Name: "force", Label: "The host is lost: forget the machine at once, and leave what is on it", Kind: "tick"}}
-		},
-		Ask: func(s Subject, g Given) route.Asked {
-			target := s.at() + "/remove?busy=refuse"
-			if g.On("force") {
-				target += "&force=true"
-			}
-			return post(target)
-		},
-		Next: func(Subject, route.Reply) string { return ui.Home + "machines" }, // its own page is gone any moment
-		Command: func(s Subject, g Given) string {
-			return ui.ShellLine("drover machines rm", []string{s.Name}, "--yes", g.flag("force"))
-		},
 	}
 }
 
