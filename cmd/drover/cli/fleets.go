@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -183,14 +182,6 @@ func (a *app) removeFromFleet(ctx context.Context, c *client.Client, m apitypes.
 	return nil
 }
 
-// joinedBy is the command that prints how a machine's host joins.
-func joinedBy(m apitypes.Machine) string {
-	if m.Fleet {
-		return "fleets join-command " + m.Cluster
-	}
-	return "clusters join-command " + m.Cluster
-}
-
 // home is a cluster or a fleet.
 type home struct {
 	id, key string
@@ -203,14 +194,6 @@ func (h home) path() string {
 		return fleetPath(h.fleet)
 	}
 	return clustersPath + "/" + h.key
-}
-
-// String is it for people.
-func (h home) String() string {
-	if h.fleet != "" {
-		return "fleet " + h.fleet
-	}
-	return "cluster " + path.Base(h.key)
 }
 
 // findHome looks a cluster up as findCluster does, or a fleet.
