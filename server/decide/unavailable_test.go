@@ -9,6 +9,8 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/decide/pass"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/operations/steps"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -207,6 +209,32 @@ func TestANewLeaderWaitsForAgents(t *testing.T) {
 	}
 	if s, _ = later(s, d.Again, nil); s.Machines[0].Status.Code != "agent-lost" {
 		t.Errorf("it is %+v", s.Machines[0].Status.Condition)
+	}
+}
+
+// TestANewLeaderWaitsWithAnOperation until the agents have come back to it, and the cluster's API is reached: a snapshot leaves out no host
+// that is there, and a restore begins with the snapshot of what is now. What has not come back then is left out.
+func TestANewLeaderWaitsWithAnOperation(t *testing.T) {
+	w := grown(t, minimal, allInOne, allInOne)
+	seen, api := w.machine("m1").Agent, w.s.API
+	w.s.Leading, w.machine("m1").Agent = w.s.Now, observed.Presence{}
+	w.ask(operations.KindSnapshot, steps.Request{})
+	d := Decide(w.s)
+	if o := d.Operation; o == nil || len(o.Tasks) > 0 || o.State.Ended() || o.Wait == nil || o.Wait.Object != "machine m1" || d.Again != pass.Gathering {
+		t.Fatalf("without the agent of m1 it is %+v, again in %s", o, d.Again)
+	}
+	w.machine("m1").Agent, w.s.API = seen, observed.API{Cause: "no tunnel is open"}
+	if o := Decide(w.s).Operation; o == nil || len(o.Tasks) > 0 || o.Wait == nil || o.Wait.Object != "cluster harbour" {
+		t.Fatalf("without the API it is %+v", o)
+	}
+	w.s.API = api
+	if o := Decide(w.s).Operation; o == nil || len(o.Tasks) != 2 {
+		t.Fatalf("with both it is %+v", o)
+	}
+	w.machine("m1").Agent = observed.Presence{}
+	w.s.Now = w.s.Now.Add(pass.Gathering)
+	if o := Decide(w.s).Operation; o == nil || len(o.Tasks) != 2 || o.Wait != nil && o.Wait.Object == "machine m1" {
+		t.Fatalf("once the time is over it is %+v", o)
 	}
 }
 

@@ -83,6 +83,9 @@ func takeStep(p *pass.Pass) {
 // opsInput tells of the cluster and its machines.
 func opsInput(p *pass.Pass) steps.Input {
 	in := steps.Input{Now: p.Now, Operation: *p.Operation, Install: func(machine string) []plans.OneTimeInstruction { return bareInstall(p, machine) }, Fetch: func(object string, size int64) (hostjob.Source, error) { return source(p, object, size) }, Spec: true, Answers: p.API.Reachable}
+	if p.Fleet == nil {
+		in.Awaited = p.Leading.Add(pass.Gathering)
+	}
 	if p.Secrets != nil {
 		in.Secrets = *p.Secrets
 	}
@@ -117,6 +120,8 @@ func opsMachine(p *pass.Pass, m *pass.Member) steps.Machine {
 	switch {
 	case !one.Connected:
 		one.Absent = pass.Presence(m.Agent)
+		_, left := p.Absent(m, 0)
+		one.Awaited = p.Now.Add(left)
 	case p.Fleet != nil && m.HasPlan() && !m.Report.InSync && m.Report.Job == "":
 		one.Connected, one.Absent = false, "the plan that it was given has not been carried out yet: "+m.Cause
 	}

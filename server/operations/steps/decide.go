@@ -21,6 +21,10 @@ func Decide(in Input) Output {
 		return d.ended(operations.Failed, err.Error())
 	}
 	if len(in.Operation.Tasks) == 0 {
+		if !d.halts() && d.awaits() {
+			d.out.Operation = d.out.Operation.WithWait(d.wait, d.Now)
+			return d.out
+		}
 		to, err := d.plan()
 		if err != nil {
 			return d.ended(operations.Failed, err.Error())
@@ -32,6 +36,23 @@ func Decide(in Input) Output {
 	d.walk()
 	return d.out
 }
+
+// awaits says that the steps cannot be chosen yet, as they depend on which agents are there and whether the cluster answers, and the server
+// has led for some seconds only, in which they come back to it.
+func (d *decider) awaits() bool {
+	for _, m := range d.Machines {
+		if m.Plan && !m.Connected && !d.waited(m.Awaited) {
+			d.waits(m, m.Absent, onHost)
+		}
+	}
+	if d.wait == nil && !d.Answers && !d.waited(d.Awaited) {
+		d.wait = &operations.Wait{Object: "cluster " + path.Base(d.Operation.Subject), Cause: "its API has not been reached since this server leads"}
+	}
+	return d.wait != nil
+}
+
+// onHost is what a person looks at where an agent is not connected.
+const onHost = "on the host: systemctl status rancher-system-agent"
 
 // decider is one decision on its way.
 type decider struct {
@@ -184,11 +205,11 @@ func (d *decider) begins(s Step, t operations.Task) {
 	switch {
 	case !there:
 		d.gone(s, t)
-	case !m.Connected && s.Needs.Skip:
+	case !m.Connected && s.Needs.Skip && d.waited(m.Awaited):
 		t.State, t.Message = operations.TaskSkipped, "it is left out: "+m.Absent
 		d.write(t)
 	case !m.Connected:
-		d.waits(m, m.Absent, "on the host: systemctl status rancher-system-agent")
+		d.waits(m, m.Absent, onHost)
 	case s.Needs.Quorum && m.Held != "":
 		d.waits(m, m.Held, "")
 	case s.Needs.Unpaused && d.Paused != "":

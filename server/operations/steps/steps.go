@@ -103,8 +103,10 @@ type Machine struct {
 	Roles           records.Roles
 	// Plan says that it has a plan, Connected that its agent is there and takes what is put into that, Member that its etcd has joined.
 	Plan, Connected, Member bool
-	// Absent is why it is not Connected: since when and why the agent is away, or what the plan is busy with.
-	Absent string
+	// Absent is why it is not Connected: since when and why the agent is away, or what the plan is busy with. Awaited is until when it is
+	// waited for all the same, as agents come to a new leader one after the other.
+	Absent  string
+	Awaited time.Time
 	PlanState
 	// Works says that it is Active; Cause and NextStep are of its state.
 	Works           bool
@@ -144,8 +146,9 @@ type Input struct {
 	Fetch func(object string, size int64) (hostjob.Source, error)
 	// Spec says that the cluster is as the request wants it.
 	Spec bool
-	// Answers says that the cluster's API can be asked, and so that its etcd works.
+	// Answers says that the cluster's API can be asked, and so that its etcd works. Awaited is until when a new leader waits for that.
 	Answers bool
+	Awaited time.Time
 	// Paused is since when the cluster is paused, as a sentence; empty when it is not.
 	Paused string
 }

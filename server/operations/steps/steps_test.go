@@ -457,6 +457,27 @@ func TestStopping(t *testing.T) {
 	}
 }
 
+// TestAHostThatComesBackIsNotLeftOut: a server that was started again in the middle of an operation waits for the agents that it has not
+// heard of yet, and leaves out those that are not there then.
+func TestAHostThatComesBackIsNotLeftOut(t *testing.T) {
+	b := newBed(t, operations.KindSnapshot, Request{}, "ec", "ec")
+	b.in.Operation = Decide(b.in).Operation
+	for i, task := range b.in.Operation.Tasks {
+		if task.Machine == "m0" {
+			b.in.Operation.Tasks[i].State = operations.TaskSucceeded
+		}
+	}
+	m := b.machine("m1")
+	m.Connected, m.Absent, m.Awaited = false, "its agent has not connected", b.in.Now.Add(7*time.Second)
+	if out := Decide(b.in); out.Operation.State.Ended() || out.Operation.Wait == nil || out.Operation.Wait.Cause != m.Absent || out.Again != 7*time.Second {
+		t.Fatalf("it waits for %+v, again in %s: %+v", out.Operation.Wait, out.Again, out.Operation)
+	}
+	b.in.Now = m.Awaited
+	if out := Decide(b.in); out.Operation.State != operations.Succeeded {
+		t.Errorf("it is %+v", out.Operation)
+	}
+}
+
 // TestAMachineThatGoes is left out, unless everything hangs on it.
 func TestAMachineThatGoes(t *testing.T) {
 	for name, c := range map[string]struct {
