@@ -18,6 +18,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/drover-project/drover/test/bed"
 	"github.com/drover-project/drover/test/bed/host"
 	"github.com/drover-project/drover/test/journey"
 	"github.com/drover-project/drover/test/realk3s"
@@ -198,8 +199,12 @@ func (v *voyage) mark(name string) {
 	text, err := v.Drover(v.ctx, "clusters", "kubeconfig", "harbour")
 	must(v.t, err)
 	must(v.t, os.WriteFile(config, []byte(text), 0o600))
-	_, err = v.Kubectl(v.ctx, "--kubeconfig", config, "create", "secret", "generic", name)
-	must(v.t, err)
+	ctx, cancel := context.WithTimeout(v.ctx, time.Minute)
+	defer cancel()
+	must(v.t, bed.Await(ctx, "the cluster is reached through the server", time.Second, func(ctx context.Context) error { // whose tunnels come back within seconds of a start
+		_, err := v.Kubectl(ctx, "--kubeconfig", config, "create", "secret", "generic", name)
+		return err
+	}))
 }
 
 func (v *voyage) restore() {
