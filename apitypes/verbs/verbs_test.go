@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/drover-project/drover/apitypes"
 )
@@ -115,6 +116,7 @@ func TestRequests(t *testing.T) {
 		"remove-fleet":       `/v1-drover/fleets/edge/remove?force=true null`,
 		"labels":             `/v1-drover/machines/fleet-default/custom-1/labels {"set":{"rack":"a"},"remove":["disk"]}`,
 		"rejoin":             `/v1-drover/machines/fleet-default/custom-1/rejoin null`,
+		"remove-machine":     `/v1-drover/machines/fleet-default/custom-1/remove?busy=refuse&force=true null`,
 		"hurry":              `/v1-drover/operations/op-1/hurry null`,
 	} {
 		i := slices.IndexFunc(All(), func(v Verb) bool { return v.Name == name })
@@ -135,5 +137,46 @@ func TestRequests(t *testing.T) {
 	odd := Object{Cluster: &apitypes.Cluster{Namespace: "fleet-default", Name: "a/b?c"}}
 	if got := odd.Path(); got != "/v1-drover/clusters/fleet-default/a%2Fb%3Fc" {
 		t.Error(got)
+	}
+}
+
+// TestFits: what makes no sense for an object now is not offered.
+func TestFits(t *testing.T) {
+	cluster := func(change func(*apitypes.Cluster)) Object {
+		o := example(Cluster)
+		change(o.Cluster)
+		return o
+	}
+	operation := func(o apitypes.Operation) Object { return Object{Operation: &o} }
+	now := time.Now()
+	works, paused := cluster(func(*apitypes.Cluster) {}), cluster(func(c *apitypes.Cluster) { c.Paused = true })
+	pinned := cluster(func(c *apitypes.Cluster) { c.Annotations = map[string]string{apitypes.PinAgents: "true"} })
+	rke1, exported := cluster(func(c *apitypes.Cluster) { c.Distribution = apitypes.RKE1 }), cluster(func(c *apitypes.Cluster) { c.Exported = &apitypes.Exported{} })
+	leaving := cluster(func(c *apitypes.Cluster) { c.Deleting = now })
+	runs, failed := operation(apitypes.Operation{}), operation(apitypes.Operation{OperationSummary: apitypes.OperationSummary{State: apitypes.OperationFailed}})
+	once := operation(apitypes.Operation{OperationSummary: apitypes.OperationSummary{State: apitypes.OperationFailed, Once: true}})
+	waits := operation(apitypes.Operation{OperationSummary: apitypes.OperationSummary{Wait: &apitypes.Wait{Until: now}}})
+	for name, c := range map[string]struct{ fits, not []Object }{
+		"pause":                  {[]Object{works, pinned, rke1}, []Object{paused, exported, leaving}},
+		"resume":                 {[]Object{paused}, []Object{works}},
+		"pin-agents":             {[]Object{works, paused}, []Object{pinned, rke1}},
+		"unpin-agents":           {[]Object{pinned}, []Object{works}},
+		"rotate-encryption-keys": {[]Object{works, rke1}, []Object{exported, leaving}},
+		"rotate-server-token":    {[]Object{works}, []Object{rke1}},
+		"abort":                  {[]Object{runs, waits}, []Object{failed}},
+		"retry":                  {[]Object{failed}, []Object{runs, once}},
+		"hurry":                  {[]Object{waits}, []Object{runs, failed}},
+	} {
+		v := All()[slices.IndexFunc(All(), func(v Verb) bool { return v.Name == name })]
+		for i, o := range c.fits {
+			if !v.Fits(o) {
+				t.Errorf("%s is not offered for %d", name, i)
+			}
+		}
+		for i, o := range c.not {
+			if v.Fits(o) {
+				t.Errorf("%s is offered for %d, for which it makes no sense", name, i)
+			}
+		}
 	}
 }

@@ -89,6 +89,7 @@ func TestCommandsOfRunningClusters(t *testing.T) {
 		{args: "snapshots create harbour --dry-run", answer: `{"lines": ["on pier", "on quay"]}`, sent: "POST " + harbour + `/operations?dryRun=true {"kind":"snapshot"}`, out: "^on pier\non quay\n$"},
 		{args: "snapshots restore harbour one", code: 2, errs: "cluster harbour would go back to snapshot one, and what was written to it since would be gone; say --yes to do it, or --dry-run to see how"},
 		{args: "snapshots restore harbour", code: 2, errs: "SNAPSHOT"},
+		{args: "snapshots restore harbour one --dry-run", answer: `{"lines": ["stop pier"]}`, sent: "POST " + harbour + `/operations?dryRun=true {"kind":"restore","snapshot":"one"}`, out: "^stop pier\n$"},
 		{args: "snapshots restore harbour one --yes", answer: begun, sent: "POST " + harbour + `/operations {"kind":"restore","snapshot":"one"}`, out: "operation op-1"},
 		{args: "snapshots restore harbour /root/one --machine pier --mode all --no-snapshot --replace --yes", answer: begun,
 			sent: "POST " + harbour + `/operations?noSnapshot=true&replace=true {"kind":"restore","snapshot":"/root/one","machines":["custom-1"],"mode":"all"}`, out: "operation op-1"},

@@ -38,8 +38,10 @@ func madeUp(of *native.Clusters) api.Verb {
 		Name: "greet", Of: verbs.Cluster, Path: "greet", Right: "update", Summary: "Greet a cluster", Body: greeting{}, Answer: greeting{},
 		Inputs: []verbs.Input{
 			{Name: "word", Flag: "with", Label: "With the word", Help: "what is called out"},
+			{Name: "never", Label: "Never asked for", Help: "nothing", Fits: func(verbs.Object) bool { return false }},
 			{Name: "loud", Query: true, Kind: verbs.Tick, Label: "Loudly", Help: "so that all hear it"},
 		},
+		Fits:    func(o verbs.Object) bool { return o.Cluster.Name != "quay" },
 		Confirm: func(o verbs.Object, _ url.Values) string { return o.String() + " would be greeted; say --yes to do it" },
 		Page:    verbs.Page{Title: "Greet", About: "The cluster is greeted.", Done: "The cluster has been greeted."},
 		Command: verbs.Command{
@@ -86,6 +88,12 @@ func TestAMadeUpVerb(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is not in the form:\n%s", want, page)
 		}
+	}
+	if strings.Contains(page, "Never asked for") {
+		t.Error("the form asks for what does not fit the cluster")
+	}
+	if strings.Contains(string(b.Look("clusters/fleet-default/quay", b.Admin).Raw), "do/greet/") || !strings.Contains(string(b.Look("do/greet/fleet-default/quay", b.Admin).Raw), "makes no sense now") {
+		t.Error("it is offered where it makes no sense")
 	}
 	given := b.Hidden(page)
 	given.Set("word", "ahoy")
