@@ -52,7 +52,7 @@ func pinned(word string, pinned bool) Verb {
 	}
 }
 
-// onFleet is the same on the machines of a fleet, of which no client is told whether its agents are pinned.
+// onFleet is the same verb for a fleet. Both pins are offered, as the API does not say whether the agents of a fleet are pinned.
 func onFleet(v Verb) Verb {
 	v.Of, v.Fits = Fleet, nil
 	v.Name = strings.Replace(v.Name, "-agents", "-fleet-agents", 1)

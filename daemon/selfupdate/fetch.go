@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/drover-project/drover/plans/backoff"
@@ -79,16 +80,26 @@ func (u *Updater) open(ctx context.Context, r Request) (io.ReadCloser, error) {
 	return u.get(ctx, &http.Client{Transport: transport, CheckRedirect: redirect}, r.From)
 }
 
+// serverStart is how long a server that takes no connection is asked again: as long as one takes to start.
+const serverStart = 30 * time.Second
+
 // get sends the request again after the Retry-After of a server with too much to do, until the context ends: all hosts of a
-// fleet update at the same moment.
+// fleet update at the same moment. A server that takes no connection may only be starting again.
 func (u *Updater) get(ctx context.Context, client *http.Client, from string) (io.ReadCloser, error) {
 	var spared backoff.Spared
+	began, pause := u.Now(), backoff.Backoff{Min: time.Second, Max: 5 * time.Second, Floor: 0.5}
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 		if err != nil {
 			return nil, err
 		}
 		resp, err := client.Do(req)
+		if errors.Is(err, syscall.ECONNREFUSED) && u.Now().Sub(began) < serverStart {
+			u.Logger.Info("server takes no connection, and is asked again for the new agent", "error", err)
+			if u.wait(ctx, pause.Next()) == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("get the new agent: %w", err)
 		}

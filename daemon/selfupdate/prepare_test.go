@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -203,6 +204,48 @@ func TestAServerWithTooMuchToDoIsAskedWhenItSays(t *testing.T) {
 				if waits[i] < want-time.Second || waits[i] > want+want/4 {
 					t.Errorf("waited for %s, the server asked for %s", waits[i], want)
 				}
+			}
+		})
+	}
+}
+
+// TestAServerThatStartsAgainIsAskedAgain: one that was killed when the update began has it go on; one that is gone is given up after half a
+// minute.
+func TestAServerThatStartsAgainIsAskedAgain(t *testing.T) {
+	for name, after := range map[string]int{"it is back": 3, "it is gone": 1000} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			path, sum := program(t, t.TempDir(), "is well")
+			taken, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			address := taken.Addr().String()
+			taken.Close()
+			u := s.updater()
+			began := time.Now()
+			waited, waits := time.Duration(0), 0
+			u.Now = func() time.Time { return began.Add(waited) }
+			u.wait = func(_ context.Context, d time.Duration) error {
+				waited += d
+				if waits++; waits != after {
+					return nil
+				}
+				back, err := net.Listen("tcp", address)
+				if err != nil {
+					return err
+				}
+				server := &httptest.Server{Listener: back, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) })}}
+				server.Start()
+				t.Cleanup(server.Close)
+				return nil
+			}
+			_, err = u.Begin(t.Context(), Request{From: "http://" + address, Checksum: sum})
+			if back := after < 1000; back != (err == nil) || back && waits != after {
+				t.Errorf("after %d waits of %s: %v", waits, waited, err)
+			}
+			if waited > serverStart+5*time.Second {
+				t.Errorf("it waited for %s", waited)
 			}
 		})
 	}

@@ -135,7 +135,7 @@ func TestVerbs(t *testing.T) {
 		kind, _, _ := strings.Cut(strings.TrimPrefix(row.Pattern, "/v1-drover/"), "/")
 		at := keys.Replace(row.Pattern)
 		if row.Method == "POST" && slices.Contains([]string{"clusters", "fleets", "machines", "operations"}, kind) && !places[at] && !slices.Contains(others, at) {
-			t.Errorf("%s is asked of one object, and is no verb", row.Pattern)
+			t.Errorf("%s is a POST on one object, and apitypes/verbs has no verb for it", row.Pattern)
 		}
 	}
 	if handled := slices.Sorted(maps.Keys(native.API{}.VerbHandlers())); !slices.Equal(handled, slices.Sorted(maps.Keys(places))) {
